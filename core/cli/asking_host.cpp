@@ -72,11 +72,11 @@ bool AskingHost::try_out(const MemoryTrial& trial) {
   job.spec.train.steps = kSteps;
   job.spec.validate.every = job.spec.save.every = 0;  // not part of a step
   write_json(folder.path() / "spec.json", to_json(job.spec));
-  RunStarter starter(request_.worker, request_.followers, folder.path() / "starts", interrupts);
+  RunStarter starter(request_.worker, request_.remote_ranks, folder.path() / "starts", interrupts);
   starter.machine_has(devices);
   const auto live = starter.start(job, folder.path(), {});
   const auto listen = [&] {
-    if (request_.followers != nullptr) request_.followers->listen(interrupts);
+    if (request_.remote_ranks != nullptr) request_.remote_ranks->listen(interrupts);
   };
   const auto ended = live ? finish(*live, job.spec.timeout_s, interrupts, listen) : std::nullopt;
   if (!ended) throw Interrupted(interrupts.signal(), "nothing was run");

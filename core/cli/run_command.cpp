@@ -14,8 +14,8 @@
 #include "cli/interrupted.h"
 #include "cli/option_parts.h"
 #include "cli/run_host.h"
-#include "launch/ranks/followers.h"
-#include "launch/run/follow.h"
+#include "launch/ranks/remote_ranks.h"
+#include "launch/run/rank_agent.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/python.h"
@@ -84,30 +84,30 @@ std::string resuming(const CLI::App& command) {
 }
 
 /// Waits for the other processes of a launcher's job.
-void join(Followers& followers) {
+void join(RemoteRanks& remote_ranks) {
   Interrupts interrupts;
-  followers.join(join_timeout_s(), interrupts);
+  remote_ranks.join(join_timeout_s(), interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   const Terminal terminal = Terminal::of(2);
-  for (const auto& note : followers.take_notes())
+  for (const auto& note : remote_ranks.take_notes())
     terminal.write("optrush: " + terminal.paint(Colour::red, note) + "\n");
 }
 
 /// Runs as rank 0 of a launcher's job: the other processes end with the same exit code.
-int run_with_followers(const Launched& here, const fs::path& script, JobSecret secret,
-                       const std::function<int(Followers&)>& conduct) {
+int run_with_remote_ranks(const Launched& here, const fs::path& script, JobSecret secret,
+                          const std::function<int(RemoteRanks&)>& conduct) {
   if (secret.bytes.empty())
     Terminal::of(2).write(
         "optrush: this job has no secret, so any user of this machine may join it; set "
         "OPTRUSH_JOB_SECRET, or HOME to a folder that can be written\n");
-  Followers followers(here, sha256_file(script), std::move(secret));
+  RemoteRanks remote_ranks(here, sha256_file(script), std::move(secret));
   try {
-    join(followers);
-    const int code = conduct(followers);
-    followers.dismiss({code, code == kOk ? "" : "some runs failed; see the report of rank 0"});
+    join(remote_ranks);
+    const int code = conduct(remote_ranks);
+    remote_ranks.dismiss({code, code == kOk ? "" : "some runs failed; see the report of rank 0"});
     return code;
   } catch (const std::exception& e) {
-    followers.dismiss({exit_code_of(e), std::string("rank 0 failed: ") + e.what()});
+    remote_ranks.dismiss({exit_code_of(e), std::string("rank 0 failed: ") + e.what()});
     throw;
   }
 }
@@ -153,7 +153,7 @@ int run(const RunOptions& options) {
   // If several processes were started, only the first one reads the script.
   const auto secret = [&] { return job_secret(options.given_secret, here->local_size == here->size); };
   if (here && here->rank > 0)
-    return options.dry_run ? kOk : follow(*here, sha256_file(path), worker_for_torch(), secret());
+    return options.dry_run ? kOk : run_rank_agent(*here, sha256_file(path), worker_for_torch(), secret());
   RunRequest request{.worker = worker_for_torch(),
                      .reports = options.out.empty() ? default_reports(path, installation)
                                                     : fs::absolute(options.out).lexically_normal(),
@@ -183,8 +183,8 @@ int run(const RunOptions& options) {
     return host.all_ok() ? kOk : kSomethingFailed;
   };
   if (!here) return conduct();
-  return run_with_followers(*here, path, secret(), [&](Followers& followers) {
-    request.followers = &followers;
+  return run_with_remote_ranks(*here, path, secret(), [&](RemoteRanks& remote_ranks) {
+    request.remote_ranks = &remote_ranks;
     return conduct();
   });
 }

@@ -19,7 +19,7 @@
 #include "launch/ledger/next.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
-#include "launch/ranks/followers.h"
+#include "launch/ranks/remote_ranks.h"
 #include "launch/runs.h"
 #include "launch/schedule/time_limit.h"
 #include "launch/tracker/live_tracker.h"
@@ -79,25 +79,26 @@ std::string course_of(const Ledger& ledger) {
                       clock_time(until->at_most_s) + " are over"
                 : "in " + counted(experiment.rounds, "round"));
 }
+
 /// Performs one action after another.
 class Controller {
  public:
   Controller(const Expanded& expanded, const RunRequest& request, Progress& progress)
       : request_(request),
         progress_(progress),
-        ledger_(expanded, request, [&](const std::string& text) { progress.note(text, Colour::yellow); }),
+        ledger_(expanded, request),
         runs_(ledger_, request, interrupts_, progress),
         noise_(ledger_.folder() / "noise.jsonl", request.probe_s),
         peaks_(ledger_.folder(), *request.workers, ledger_.experiment().base, interrupts_) {}
 
   RunOutcome conduct() {
+    runs_.print_notes();
     if (!request_.only.empty())
       progress_.note("--only: " + join(ledger_.schedule().only()) + ", and the base");
-    while (interrupts_.signal() == 0) {
+    while (interrupts_.poll() == 0) {
       Action action = next(ledger_, request_, now());
       if (std::holds_alternative<Stop>(action)) break;
       std::visit([this](auto& one) { perform(one); }, action);
-      interrupts_.take();
     }
     end_tracking();
     if (interrupts_.signal() == 0)
@@ -131,7 +132,7 @@ class Controller {
                     ? describe_machine(ledger_.experiment(), *request_.workers, known, interrupts_)
                     : std::optional(request_.machine);
     if (!seen) return;
-    if (request_.followers != nullptr) (*seen)["hosts"] = request_.followers->hosts();
+    if (request_.remote_ranks != nullptr) (*seen)["hosts"] = request_.remote_ranks->hosts();
     const Context here = context_from_json(*seen, "the worker's doctor");
     runs_.starter().machine_has(std::ssize(here.gpus));
     if (known && !here.doctor.empty()) {
@@ -155,9 +156,9 @@ class Controller {
                                                      std::to_string(all.size()) + ": " + variant.name);
                                    });
     if (!failures) return;
-    tell_warnings();
+    print_warnings();
     ledger_.plan(*failures);
-    runs_.tell_notes();
+    runs_.print_notes();
     for (const auto& [index, each] : *failures)
       progress_.note(ledger_.variant(index).name + ": " + std::string(to_string(each.failure.status)) + ", " +
                          each.failure.reason,
@@ -165,14 +166,14 @@ class Controller {
     progress_.note(course_of(ledger_));
   }
 
-  void tell_warnings() {
-    std::set<std::string> told;
+  void print_warnings() {
+    std::set<std::string> printed;
     for (const auto& variant : ledger_.variants())
       if (ledger_.schedule().wanted(variant)) {
         auto warnings = warnings_of_checkpoint(variant.spec);
         if (const auto warning = unwritable(variant.spec)) warnings.push_back(*warning);
         for (const auto& warning : warnings)
-          if (told.insert(warning).second) progress_.note("warning: " + warning, Colour::yellow);
+          if (printed.insert(warning).second) progress_.note("warning: " + warning, Colour::yellow);
       }
   }
 
@@ -180,14 +181,14 @@ class Controller {
     if (begin.round.number == 0) begin_measuring();
     const bool over = begin.round.over;
     ledger_.begin_round(std::move(begin.round));
-    runs_.tell_notes();
+    runs_.print_notes();
     if (!over) runs_.starter().begin_round();
     runs_.begin_race();
     round_began_ = Clock::now();
   }
 
   void begin_measuring() {
-    if (request_.resume) tell_done();
+    if (request_.resume) print_complete_runs();
     if (!request_.track.empty()) {
       refuse_stand_in(ledger_.context(), "--track");
       tracker_.emplace(request_.track, ledger_.folder(), ledger_.experiment().name, interrupts_);
@@ -195,7 +196,7 @@ class Controller {
     began_ = request_.began.value_or(Clock::now());
   }
 
-  void tell_done() {
+  void print_complete_runs() {
     auto jobs = ledger_.schedule().all(ledger_.plans());
     if (ledger_.schedule().open())
       for (int64_t round = 1; !ledger_.begun(round).empty(); ++round)
@@ -224,7 +225,7 @@ class Controller {
   void perform(const RunGroup& group) {
     ledger_.begin_interleaving(group.jobs);
     runs_.begin_race();  // without the runs that are made again
-    runs_.tell_notes();
+    runs_.print_notes();
     const int64_t round = ledger_.round()->number;
     std::vector<Job> ordered;
     for (const size_t i : start_order(group.jobs.size(), round)) ordered.push_back(group.jobs[i]);
@@ -260,13 +261,6 @@ class Controller {
     };
   }
 
-  /// The stored result of a run of the gate; without one it makes the run. None after a signal.
-  std::optional<RunResult> result_of(const Job& job) {
-    const RunResult* stored = ledger_.accept(job);
-    runs_.tell_notes();
-    return stored != nullptr ? std::optional(*stored) : runs_.run_alone(job);
-  }
-
   void perform(const EndRound&) {
     const Round& round = *ledger_.round();
     ledger_.end_round(round.any && !round.begun_before ? std::optional(seconds_since(round_began_))
@@ -286,9 +280,11 @@ class Controller {
         const auto jobs = gate_jobs(ledger_, rows.look(variant, runs), rows.usable(), check.last);
         if (jobs.empty()) break;
         for (const Job& job : jobs) {
-          interrupts_.take();
-          if (interrupts_.signal() != 0) break;
-          if (auto result = result_of(job)) runs.add(made.emplace_back(StoredRun{job.id, job.spec, *result}));
+          if (interrupts_.poll() != 0) break;
+          const RunResult* stored_before = ledger_.accept(job);
+          runs_.print_notes();
+          const auto result = stored_before != nullptr ? std::optional(*stored_before) : runs_.run_alone(job);
+          if (result) runs.add(made.emplace_back(StoredRun{job.id, job.spec, *result}));
         }
       }
     ledger_.check_gate();

@@ -12,9 +12,8 @@ struct RunOutcome {
   int signal = 0;      ///< signal that ended it early; 0: none
 };
 
-/// Plans, runs and journals every variant of an experiment: a loop that asks next() what to do, does it, and
-/// records the result in the Ledger. A run that fails is a stored result, and the other runs continue.
-/// SIGINT, SIGTERM and SIGHUP end the current run and keep the finished ones. It does not write the report.
-/// (docs/internals/controller.md)
+/// Runs an experiment: a loop that asks next() what to do, does it, and records the result in the Ledger. A
+/// run that fails is a stored result. SIGINT, SIGTERM and SIGHUP end the current run and keep the finished
+/// ones. It does not write the report. (docs/internals/controller.md)
 RunOutcome run_experiment(const Expanded&, const RunRequest&, Progress&);
 }  // namespace optrush

@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "base/number_text.h"
+#include "base/seconds_since.h"
 #include "base/text.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
@@ -73,10 +74,44 @@ void check_arguments(const fs::path& folder, const Experiment& experiment) {
                            (old->is_string() ? old->get<std::string>() : old->dump()) +
                            ", or another --label");
 }
+
+/// The number of rounds of which a report has results.
+int64_t rounds_in(const fs::path& folder) {
+  int64_t rounds = 0;
+  static const std::regex kMeasured("-r([0-9]{1,9})$");
+  for (const auto& run : folders_in(folder / "runs"))
+    if (std::smatch found; is_there(run / "result.json")) {
+      const std::string name = run.filename();
+      if (std::regex_search(name, found, kMeasured)) rounds = std::max<int64_t>(rounds, std::stoll(found[1]));
+    }
+  return rounds;
+}
+
+/// Removes the files of this program from a report's folder. Other files stay.
+void clear_report(const fs::path& folder) {
+  // The journal first: if this process is killed, everything left counts as never started. The charts are
+  // known from report.md.
+  std::vector<std::string> files = {"journal.jsonl", "experiment.json"};
+  std::ranges::move(charts_in(folder / "report.md"), std::back_inserter(files));
+  for (const char* name : {"variants.json", "plans.json", "context.json", "noise.jsonl", "peaks.jsonl",
+                           "report.md", "report.html", "results.csv", "results.json", "runs.jsonl",
+                           "summary.json", "summary.txt", "tried.json"})
+    files.emplace_back(name);
+  for (const auto& name : files) fs::remove_all(folder / name);
+  fs::remove_all(folder / "live");
+  remove_unfinished(folder, files);
+  for (const char* name : {"runs", "replaced"}) {
+    for (const auto& run : folders_in(folder / name)) {
+      forget_records(run / "state");
+      clear_run(run);
+    }
+    if (fs::is_directory(folder / name) && fs::is_empty(folder / name)) fs::remove(folder / name);
+  }
+}
 }  // namespace
 
-std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& variants,
-                        const Experiment& experiment, const Continues& continues) try {
+std::string why_unrelated(const fs::path& run_folder, const std::vector<Variant>& variants,
+                          const Experiment& experiment, const Continues& continues) try {
   const fs::path file = run_folder / "spec.json";
   const RunSpec spec = run_spec_from_json(read_json(file), file.string());
   if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
@@ -110,44 +145,23 @@ fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
   return reports / experiment.name / experiment.label;
 }
 
-FolderLock::FolderLock(const fs::path& folder) {
+Descriptor lock_folder(const fs::path& folder) {
   fs::create_directories(folder);
-  folder_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder_.get() < 0)
+  Descriptor lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() < 0)
     throw Error(ErrorCode::file_access, "cannot open '" + folder.string() + "': " + std::strerror(errno));
   // A killed controller may leave a child that holds the lock until it executes its program.
   const auto start = std::chrono::steady_clock::now();
   do {
-    if (flock(folder_.get(), LOCK_EX | LOCK_NB) == 0) return;
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  } while (std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+  } while (seconds_since(start) < 1);
   throw Error(ErrorCode::conflict, "another optrush process uses '" + folder.string() + "'",
               "wait until it ends, or use a different --label");
 }
 
 bool has_report(const fs::path& folder) {
   return is_there(folder / "experiment.json") || is_there(folder / "journal.jsonl");
-}
-
-void clear_report(const fs::path& folder) {
-  // The journal first: if this process is killed, everything left counts as never started. The charts are
-  // known from report.md.
-  std::vector<std::string> files = {"journal.jsonl", "experiment.json"};
-  std::ranges::move(charts_in(folder / "report.md"), std::back_inserter(files));
-  for (const char* name : {"variants.json", "plans.json", "context.json", "noise.jsonl", "peaks.jsonl",
-                           "report.md", "report.html", "results.csv", "results.json", "runs.jsonl",
-                           "summary.json", "summary.txt", "tried.json"})
-    files.emplace_back(name);
-  for (const auto& name : files) fs::remove_all(folder / name);
-  fs::remove_all(folder / "live");
-  remove_unfinished(folder, files);
-  for (const char* name : {"runs", "replaced"}) {
-    for (const auto& run : folders_in(folder / name)) {
-      forget_records(run / "state");
-      clear_run(run);
-    }
-    if (fs::is_directory(folder / name) && fs::is_empty(folder / name)) fs::remove(folder / name);
-  }
 }
 
 void check_replaceable(const fs::path& folder, const Experiment& experiment) {
@@ -165,33 +179,20 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
             "start over");
 }
 
-namespace {
-/// The number of rounds of which a report has results.
-int64_t rounds_in(const fs::path& folder) {
-  int64_t rounds = 0;
-  static const std::regex kMeasured("-r([0-9]{1,9})$");
-  for (const auto& run : folders_in(folder / "runs"))
-    if (std::smatch found; is_there(run / "result.json")) {
-      const std::string name = run.filename();
-      if (std::regex_search(name, found, kMeasured)) rounds = std::max<int64_t>(rounds, std::stoll(found[1]));
-    }
-  return rounds;
-}
-}  // namespace
-
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume,
-                      const std::function<void(const std::string&)>& warn) {
+                      std::vector<std::string>& notes) {
   if (resume && has_report(folder)) check_arguments(folder, experiment);
   if (resume || !has_report(folder)) return folder;
   check_replaceable(folder, experiment);
   if (const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before); before > now)
-    warn("warning: this replaces the report of " + counted(before, "round") + " in '" + folder.string() +
-         "' by one of " + counted(now, "round") + "; a report with another --label is not replaced");
+    notes.push_back("warning: this replaces the report of " + counted(before, "round") + " in '" +
+                    folder.string() + "' by one of " + counted(now, "round") +
+                    "; a report with another --label is not replaced");
   clear_report(folder);
   return folder;
 }
 
-void set_aside(const fs::path& run) {
+void archive_run(const fs::path& run) {
   const fs::path replaced = run.parent_path().parent_path() / "replaced";
   fs::create_directories(replaced);
   const std::string name = run.filename();

@@ -1,8 +1,6 @@
 #pragma once
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,33 +11,23 @@ namespace optrush {
 /// reports/<experiment>/<label>. Throws an Error if one of them can't be a folder's name.
 std::filesystem::path report_folder(const std::filesystem::path& reports, const Experiment&);
 
-/// Keeps other controllers out of a report's folder.
-class FolderLock {
- public:
-  /// Creates the folder. Throws an Error if another process holds the lock.
-  explicit FolderLock(const std::filesystem::path& folder);
+/// Creates a report's folder and keeps other controllers out of it while the result lives. Throws an Error if
+/// another process holds the lock.
+[[nodiscard]] Descriptor lock_folder(const std::filesystem::path& folder);
 
- private:
-  Descriptor folder_;
-};
-
-/// Whether the folder has files of an experiment.
 bool has_report(const std::filesystem::path& folder);
-/// Prepares `folder` for reading and adding: clears it if a new report replaces the old one, and warns if
-/// that has more rounds. Throws an Error if a report would be lost, or if the experiment was started with
-/// other arguments.
+/// Clears the folder if a new report replaces the old one, and notes it if that has more rounds. Throws an
+/// Error if a report would be lost, or if the experiment was started with other arguments.
 std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume,
-                                   const std::function<void(const std::string&)>& warn);
+                                   std::vector<std::string>& notes);
 /// Throws an Error if a new report must not replace the one in the folder.
 void check_replaceable(const std::filesystem::path& folder, const Experiment&);
-/// Removes the files of this program from a report's folder. Other files stay.
-void clear_report(const std::filesystem::path& folder);
 /// Moves runs/NAME of a report to replaced/NAME (or NAME.2 if that exists), where no report counts it.
-void set_aside(const std::filesystem::path& run);
+void archive_run(const std::filesystem::path& run);
 /// Whether the first run of a variant continues from its saved state although its spec has changed.
 using Continues = std::function<bool(const Variant&)>;
 /// The reason why a run with a result does not belong to the experiment: another spec ("train.lr from 0.001
 /// to 0.01"), a surplus round; "" if it does.
-std::string why_strange(const std::filesystem::path& run, const std::vector<Variant>&, const Experiment&,
-                        const Continues&);
+std::string why_unrelated(const std::filesystem::path& run, const std::vector<Variant>&, const Experiment&,
+                          const Continues&);
 }  // namespace optrush

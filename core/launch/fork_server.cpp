@@ -24,8 +24,6 @@
 namespace optrush {
 namespace {
 constexpr size_t kLongestAnswer = 4096;
-constexpr std::chrono::milliseconds kTick{250};
-constexpr double kStartLimit = 60;  // seconds for the start of a run by a server
 constexpr size_t kMostServers = 3;  // each keeps its libraries in memory
 
 /// Both ends of a connection; the second one blocks.
@@ -82,7 +80,7 @@ ForkServer::Server ForkServer::started(const Environment& added) const {
   if (use_ == Use::plans) arguments.emplace_back("--plans");
   arguments.insert(arguments.end(), {"--room", std::string(kCommandLineRoom, ' ')});
   try {
-    // A command that is started as usual tells why there is no server, so the server's output is not kept.
+    // A command that is started as usual shows why there is no server, so the server's output is not kept.
     server.process = std::make_unique<Process>(Command{.arguments = std::move(arguments),
                                                        .environment = added,
                                                        .log = "/dev/null",
@@ -108,21 +106,14 @@ void ForkServer::renew() {
   std::erase_if(servers_, [](const Server& server) { return server.process != nullptr; });
 }
 
-std::unique_ptr<Process> ForkServer::start(const Command& command, Interrupts& interrupts) {
-  if (auto process = forked(command, std::chrono::steady_clock::now(), kStartLimit, interrupts))
-    return process;
-  return std::make_unique<Process>(command);
-}
-
 ProcessEnd ForkServer::run(const Command& command, const Limits& limits, Interrupts& interrupts) {
-  const auto start = std::chrono::steady_clock::now();
-  auto process = forked(command, start, limits.timeout_s, interrupts);
-  if (!process) process = std::make_unique<Process>(command);
-  return run_to_end(*process, start, limits, interrupts);
+  const auto began = std::chrono::steady_clock::now();
+  const auto process = start(command, interrupts, limits.timeout_s);
+  return run_to_end(*process, began, limits, interrupts);
 }
 
-std::unique_ptr<Process> ForkServer::forked(const Command& command, Time start, double timeout_s,
-                                            Interrupts& interrupts) {
+std::unique_ptr<Process> ForkServer::start(const Command& command, Interrupts& interrupts, double timeout_s) {
+  const auto began = std::chrono::steady_clock::now();
   BoundedLog log(command.log, kLogLimit);
   OomKills kills = OomKills::read();
   const Environment loaded = selected(command.environment, false);
@@ -132,18 +123,18 @@ std::unique_ptr<Process> ForkServer::forked(const Command& command, Time start, 
     const AdoptsOrphans adopts;
     Server& server = server_of(loaded);
     const bool served = server.has_answered;
-    child = ask(server, request, start, timeout_s, interrupts);
+    child = ask(server, request, began, timeout_s, interrupts);
     if (!child && served && interrupts.signal() == 0) {  // it was ended since then
       server = started(loaded);
-      child = ask(server, request, start, timeout_s, interrupts);
+      child = ask(server, request, began, timeout_s, interrupts);
     }
   }
-  if (!child) return nullptr;
+  if (!child) return std::make_unique<Process>(command);
   log::debug("forked " + std::to_string(*child) + ": " + join(command.arguments, " "));
   return std::make_unique<Process>(*child, std::move(log), std::move(kills), command.helper);
 }
 
-std::optional<pid_t> ForkServer::ask(Server& server, const Json& request, Time start, double timeout_s,
+std::optional<pid_t> ForkServer::ask(Server& server, const Json& request, Time began, double timeout_s,
                                      Interrupts& interrupts) {
   if (!server.process) return std::nullopt;
   server.channel.send(request);
@@ -157,12 +148,10 @@ std::optional<pid_t> ForkServer::ask(Server& server, const Json& request, Time s
   // The field of the next answer; null if there is none.
   const auto wait_for = [&](const char* field) -> Json {
     while (true) {
-      if (const auto told = answer()) return told->is_object() ? told->value(field, Json()) : Json();
-      const double left = timeout_s - seconds_since(start);
-      interrupts.take();
-      if (!server.channel.is_open() || left <= 0 || interrupts.signal() != 0) return {};
-      interrupts.wait(std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)),
-                      {server.channel.descriptor()});
+      if (const auto message = answer()) return message->is_object() ? message->value(field, Json()) : Json();
+      const double left = timeout_s - seconds_since(began);
+      if (interrupts.poll() != 0 || !server.channel.is_open() || left <= 0) return {};
+      interrupts.wait(tick_within(left), {server.channel.descriptor()});
     }
   };
   std::optional<pid_t> child = pid_of(wait_for("pid"));

@@ -148,7 +148,6 @@ DataSpec tokens_to_plan_with(const fs::path& target, uintmax_t text_bytes, int64
                                .vocab_size = static_cast<uint32_t>(vocabulary),
                                .count = std::max<uintmax_t>(2, text_bytes / kBytesOfToken)};
   const fs::path file = target.string() + ".planned", part = file.string() + "." + std::to_string(::getpid());
-  fs::create_directories(file.parent_path());
   write_file(part, std::string(reinterpret_cast<const char*>(&header), sizeof header));
   fs::resize_file(part, sizeof header + header.count * header.token_bytes);  // sparse
   fs::rename(part, file);
@@ -236,7 +235,7 @@ Expanded ModelTokens::of(Experiment described) {
   const RunSpec base = experiment.base;
   pair_tokens_ = base.train.seq_len + 2;
   experiment.base = of(base, "");
-  const auto take = [&](Rung& rung) {
+  const auto replace_data = [&](Rung& rung) {
     Json of_data = Json::object();
     for (const char* key : {"model_kind", "model", "data"})
       if (rung.settings.contains(key)) of_data[key] = rung.settings[key];
@@ -246,9 +245,9 @@ Expanded ModelTokens::of(Experiment described) {
       rung.settings["data"] = to_json(of(asked, rung.where).data);
   };
   for (auto& part : experiment.parts) {
-    for (auto& rung : part.rungs) take(rung);
+    for (auto& rung : part.rungs) replace_data(rung);
     for (auto& axis : part.axes)
-      for (auto& rung : axis) take(rung);
+      for (auto& rung : axis) replace_data(rung);
   }
   Expanded after(std::move(experiment));
   for (size_t i = 0; i < before.variants.size(); ++i) {

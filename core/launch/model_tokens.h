@@ -6,13 +6,11 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// Replaces texts, prompts and chats for a checkpoint by tokens of its tokenizer. `optrush tokenize` makes
-/// them once and stores them in the cache, under a hash of the data and the tokenizer. Data without a
-/// checkpoint and tokens stay unchanged. Throws an Error with the command if there is no tokenizer or no
-/// Python for it, if the tokenizer refuses the data, or if chats have no model.
+/// Replaces texts, prompts and chats for a checkpoint by tokens of its tokenizer, which `optrush tokenize`
+/// makes once and stores in the cache. Other data stay unchanged. Throws an Error with the command if there
+/// is no tokenizer or no Python for it, if the tokenizer refuses the data, or if chats have no model.
 class ModelTokens {
  public:
-  /// Text data of a model from a checkpoint.
   struct Asked {
     DataSpec data;
     std::string model;    ///< folder of the checkpoint
@@ -25,10 +23,8 @@ class ModelTokens {
   explicit ModelTokens(std::function<void(const std::string& line)> note, bool planned = false)
       : note_(std::move(note)), planned_(planned) {}
 
-  /// Replaces the training and validation data of a run.
   RunSpec of(RunSpec spec, const std::string& where);
-  /// Replaces the data of the base and every rung. Throws an Error if the data of one rung belong to several
-  /// tokenizers.
+  /// Throws an Error if the data of one rung belong to several tokenizers.
   Expanded of(Experiment experiment);
 
  private:
@@ -38,6 +34,6 @@ class ModelTokens {
   std::function<void(const std::string&)> note_;
   bool planned_;
   std::map<std::string, DataSpec> made_;
-  int64_t pair_tokens_ = 0;  ///< limit per text, for a folder that becomes preference pairs; 0: from the spec
+  int64_t pair_tokens_ = 0;  ///< Asked::pair_tokens; 0: from the spec
 };
 }  // namespace optrush

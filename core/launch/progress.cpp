@@ -5,6 +5,7 @@
 
 #include "base/number_text.h"
 #include "base/printable.h"
+#include "base/seconds_since.h"
 #include "base/text.h"
 
 namespace optrush {
@@ -43,7 +44,7 @@ Progress::Begun* Progress::find(const std::string& id) {
 
 double Progress::elapsed(const Begun& one) const {
   if (one.job.id != present_) return one.seconds;
-  return one.seconds + std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
+  return one.seconds + seconds_since(since_);
 }
 
 void Progress::pause() {
@@ -55,10 +56,10 @@ void Progress::begin(const Job& job, const Position& position, const std::filesy
                      std::map<Work, int64_t> later) {
   begun_.push_back({job, position, MetricsTail(metrics)});
   later_ = std::move(later);
-  go_on(job);
+  resume(job);
 }
 
-void Progress::go_on(const Job& job) {
+void Progress::resume(const Job& job) {
   pause();
   present_ = job.id;
   since_ = std::chrono::steady_clock::now();
@@ -96,10 +97,10 @@ void Progress::end(const Job& job, const RunResult& result) {
   if (!result.ok()) ended.rest += ": " + printable(with_cure(result.reason));
   ended_.push_back(std::move(ended));
   abandon(job);
-  if (begun_.empty()) tell_ended();
+  if (begun_.empty()) print_ended();
 }
 
-void Progress::tell_ended() {
+void Progress::print_ended() {
   clear();
   std::ranges::sort(ended_, {}, &Ended::number);
   for (const Ended& run : ended_)
@@ -107,19 +108,16 @@ void Progress::tell_ended() {
       base_of_round_[run.spec.round] = *run.tokens_per_second;
   for (const Ended& run : ended_) {
     std::string line = run.title + run.status;
-    if (run.tokens_per_second) line += ", " + grouped(*run.tokens_per_second) + " tokens/s";
-    if (const auto times = over_base(run)) line += " (" + fixed(*times, 2) + "x base)";
+    if (run.tokens_per_second) {
+      line += ", " + grouped(*run.tokens_per_second) + " tokens/s";
+      const auto base = base_of_round_.find(run.spec.round);
+      const bool compares = run.spec.purpose == Purpose::measure && run.spec.variant > 0;
+      if (compares && base != base_of_round_.end() && base->second > 0)
+        line += " (" + fixed(*run.tokens_per_second / base->second, 2) + "x base)";
+    }
     terminal_.write(line + run.rest + "\n");
   }
   ended_.clear();
-}
-
-std::optional<double> Progress::over_base(const Ended& run) const {
-  const auto base = base_of_round_.find(run.spec.round);
-  if (run.spec.purpose != Purpose::measure || run.spec.variant == 0 || !run.tokens_per_second ||
-      base == base_of_round_.end() || base->second <= 0)
-    return std::nullopt;
-  return *run.tokens_per_second / base->second;
 }
 
 void Progress::abandon(const Job& job) {

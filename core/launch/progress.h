@@ -20,11 +20,10 @@ namespace optrush {
 class Progress {
  public:
   explicit Progress(Terminal terminal) : terminal_(terminal) {}
-  ~Progress() { tell_ended(); }
+  ~Progress() { print_ended(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Prints a note that stays on the screen.
   void note(const std::string& text, Colour = Colour::plain);
   /// Shows work before the runs, on a terminal only.
   void stage(const std::string& text);
@@ -38,7 +37,7 @@ class Progress {
   void begin(const Job&, const Position&, const std::filesystem::path& metrics,
              std::map<Work, int64_t> later);
   /// A started job gets the turn again.
-  void go_on(const Job&);
+  void resume(const Job&);
   void tick();
   void end(const Job&, const RunResult&);
   /// The job was ended from outside.
@@ -63,10 +62,7 @@ class Progress {
     std::optional<double> tokens_per_second;
     std::string rest;  ///< its time, and the reason of a failure
   };
-  void tell_ended();
-  /// The speed of a measured run relative to the base's in its round; none if that has not ended.
-  std::optional<double> over_base(const Ended&) const;
-  /// Null if it has not started.
+  void print_ended();
   Begun* find(const std::string& id);
   double elapsed(const Begun&) const;
   /// Takes the turn away from the present run.
@@ -77,7 +73,7 @@ class Progress {
   Terminal terminal_;
   TimeLeft time_left_;
   std::vector<Begun> begun_;
-  std::vector<Ended> ended_;                 ///< finished runs whose lines are not written yet
+  std::vector<Ended> ended_;
   std::map<Work, int64_t> later_;            ///< at the start of the last run
   std::map<int64_t, double> base_of_round_;  ///< tokens/s of the base, by round
   std::string present_;                      ///< id of the job with the turn; "": none

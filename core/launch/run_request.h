@@ -9,7 +9,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-class Followers;
+class RemoteRanks;
 class ForkServer;
 
 /// How to run an experiment.
@@ -23,8 +23,8 @@ struct RunRequest {
   bool skip_missing = false;      ///< rungs whose programs this machine lacks are skipped
   std::string track;              ///< tracker during the runs: tensorboard, wandb; "": none
   double plan_timeout_s = 60;
-  double probe_s = 0.5;            ///< seconds of each noise probe between rounds; 0: no probe
-  Followers* followers = nullptr;  ///< the other processes of a launcher's job; null: there are none
+  double probe_s = 0.5;                 ///< seconds of each noise probe between rounds; 0: no probe
+  RemoteRanks* remote_ranks = nullptr;  ///< the other processes of a launcher's job; null: there are none
   /// context.json of this machine, if it was just measured; null: the controller measures it.
   Json machine;
   /// Start of the time limit; none: the first run starts it.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "launch/ranks/followers.h"
+#include "launch/ranks/remote_ranks.h"
 #include "launch/run/live_run.h"
 #include "launch/run/metrics_tail.h"
 #include "launch/run/restart.h"
@@ -18,7 +18,7 @@ Runs::Runs(Ledger& ledger, const RunRequest& request, Interrupts& interrupts, Pr
       request_(request),
       interrupts_(interrupts),
       progress_(progress),
-      starter_(request.worker, request.followers, ledger.folder() / "starts", interrupts),
+      starter_(request.worker, request.remote_ranks, ledger.folder() / "starts", interrupts),
       race_(ledger.experiment()) {}
 
 /// The file that shows the progress of a run.
@@ -44,22 +44,22 @@ std::unique_ptr<LiveRun> Runs::start(const Job& job, const std::string& how, con
   ledger_.start(job);
   std::map<Work, int64_t> later;
   for (const auto& [id, work] : ledger_.later()) ++later[work];
-  const size_t begun = ledger_.ended_runs() + ledger_.runs_under_way();
+  const size_t begun = ledger_.started_runs();
   const Schedule& schedule = ledger_.schedule();
   progress_.begin(job,
                   {begun, begun + ledger_.later().size(),
                    schedule.describe(job.spec) + (how.empty() ? "" : " " + how), schedule.open()},
                   metrics_file(job), std::move(later));
-  if (request_.followers != nullptr) {
-    request_.followers->listen(interrupts_);
-    for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
+  if (request_.remote_ranks != nullptr) {
+    request_.remote_ranks->listen(interrupts_);
+    for (const auto& note : request_.remote_ranks->take_notes()) progress_.note(note, Colour::red);
   }
   // If the ranks were asked to stop, the run is interrupted; missing ranks would count as a failure.
   return interrupts_.signal() != 0 ? nullptr : starter_.start(job, ledger_.run_folder(job.id), added);
 }
 
 void Runs::tick() {
-  if (request_.followers != nullptr) request_.followers->listen(interrupts_);
+  if (request_.remote_ranks != nullptr) request_.remote_ranks->listen(interrupts_);
   if (interrupts_.signal() == 0) return progress_.tick();
   progress_.stage("stopping; runs with save keep their state first (interrupt again to stop at once)");
 }
@@ -68,7 +68,7 @@ void Runs::ended(const Job& job, const RunResult& result) {
   ledger_.finish(job, result);
   race_.ended(job, result);
   progress_.end(job, result);
-  tell_notes();
+  print_notes();
 }
 
 void Runs::abandoned(const Job& job) {
@@ -76,16 +76,16 @@ void Runs::abandoned(const Job& job) {
   progress_.abandon(job);
 }
 
-void Runs::tell_notes() {
+void Runs::print_notes() {
   for (const std::string& note : ledger_.take_notes()) progress_.note(note, Colour::yellow);
 }
 
 std::optional<RunResult> Runs::run_alone(Job job) {
-  if (request_.resume) job.from_step = step_to_go_on_with(job);
+  if (request_.resume) job.from_step = step_to_resume_from(job);
   if (!job.from_step) forget(job);
   auto result = attempt(job);
   for (int64_t restarts = 0; result && starts_again(job, *result, restarts); ++restarts) {
-    job.from_step = step_to_go_on_with(job);
+    job.from_step = step_to_resume_from(job);
     result = attempt(job);
   }
   if (result)
@@ -102,7 +102,7 @@ std::optional<RunResult> Runs::attempt(const Job& job) {
 
 /// The step with which an interrupted run continues from its saved state. Runs of an interleaved group start
 /// again, because steps are compared only with simultaneous ones.
-std::optional<int64_t> Runs::step_to_go_on_with(const Job& job) {
+std::optional<int64_t> Runs::step_to_resume_from(const Job& job) {
   if (job.external) return std::nullopt;
   const auto record = saved_record(state_folder(ledger_.run_folder(job.id)), 0);
   if (!record) return std::nullopt;
@@ -125,10 +125,10 @@ std::optional<int64_t> Runs::step_to_go_on_with(const Job& job) {
 bool Runs::starts_again(const Job& job, const RunResult& result, int64_t restarts) {
   const int64_t most = ledger_.experiment().max_restarts;
   if (restarts >= most || !saves_state(job) || !is_fault(result)) return false;
-  if (Followers* const followers = request_.followers; followers != nullptr) {
-    followers->listen(interrupts_);
+  if (RemoteRanks* const remote_ranks = request_.remote_ranks; remote_ranks != nullptr) {
+    remote_ranks->listen(interrupts_);
     if (interrupts_.signal() != 0) return false;
-    if (const auto missing = followers->missing(job.spec.train.world_size); !missing.empty()) {
+    if (const auto missing = remote_ranks->missing(job.spec.train.world_size); !missing.empty()) {
       progress_.note(job.id + " cannot start again after a fault: " + missing, Colour::yellow);
       return false;
     }

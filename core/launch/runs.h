@@ -10,8 +10,8 @@
 #include "launch/run/run_starter.h"
 
 namespace optrush {
-/// Starts runs, and tells of their starts and ends: the ledger, the progress line, and the other processes of
-/// a launcher's job.
+/// Starts runs, and reports their starts and ends to: the ledger, the progress line, and the other processes
+/// of a launcher's job.
 class Runs {
  public:
   Runs(Ledger&, const RunRequest&, Interrupts&, Progress&);
@@ -26,8 +26,8 @@ class Runs {
   /// Runs a job alone. It continues from the state that an interrupted start has saved, and starts again
   /// after faults, up to Experiment::max_restarts times. None after a signal.
   std::optional<RunResult> run_alone(Job);
-  /// Tells the user what the ledger has noted.
-  void tell_notes();
+  /// Prints what the ledger has noted.
+  void print_notes();
 
   // For a run that another class watches.
 
@@ -47,7 +47,7 @@ class Runs {
 
  private:
   std::filesystem::path metrics_file(const Job&) const;
-  std::optional<int64_t> step_to_go_on_with(const Job&);
+  std::optional<int64_t> step_to_resume_from(const Job&);
   std::optional<RunResult> attempt(const Job&);
   bool starts_again(const Job&, const RunResult&, int64_t restarts);
 

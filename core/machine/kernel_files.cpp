@@ -31,6 +31,14 @@ std::map<std::string, std::string> key_values(const std::string& text) {
   return values;
 }
 
+std::optional<int64_t> number_after(const std::string& key, const std::string& text) {
+  std::istringstream words(text);
+  int64_t value = 0;
+  for (std::string word; words >> word;)
+    if (word == key && words >> value) return value;
+  return std::nullopt;
+}
+
 std::string chosen_word(const std::string& choices) {
   const size_t begin = choices.find('[');
   return begin == std::string::npos ? choices : choices.substr(begin + 1, choices.find(']') - begin - 1);

@@ -20,6 +20,8 @@ std::optional<T> first_number(std::string_view text) {
 }
 /// Parses lines of the form "key : value". The first line of a key counts.
 std::map<std::string, std::string> key_values(const std::string& text);
+/// The number of a key in a text of the form "key number key number ..."; none if it is absent.
+std::optional<int64_t> number_after(const std::string& key, const std::string& text);
 /// The choice in brackets: "madvise" in "always [madvise] never".
 std::string chosen_word(const std::string& choices);
 /// A file of this process's control group (version 2), or of the root group, because a container sees its own

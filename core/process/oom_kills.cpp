@@ -3,18 +3,13 @@
 #include <fstream>
 #include <vector>
 
+#include "machine/kernel_files.h"
+
 namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-/// The value of a key in lines "key value".
-std::optional<int64_t> kills_in(const fs::path& file) {
-  std::ifstream in(file);
-  std::string key;
-  for (int64_t value = 0; in >> key >> value;)
-    if (key == "oom_kill") return value;
-  return std::nullopt;
-}
+std::optional<int64_t> kills_in(const fs::path& file) { return number_after("oom_kill", kernel_text(file)); }
 
 struct MemoryCgroup {
   std::vector<fs::path> mounts;  ///< folders where its hierarchy may be mounted
@@ -48,16 +43,16 @@ OomKills OomKills::read(const fs::path& root) {
     if (!group) continue;
     const fs::path own = fs::path(group->path).relative_path();
     for (const fs::path& mount : group->mounts) {
-      const auto take = [&](const fs::path& path) {
+      const auto add_counter = [&](const fs::path& path) {
         const fs::path file = mount / path / group->counters;
         const auto count = kills_in(file);
         if (count) kills.of_cgroups[file.string()] = *count;
         return count.has_value();
       };
       // A container may see its own cgroup as the root.
-      if (take(own) || take("")) kills.own_cgroup = true;
+      if (add_counter(own) || add_counter("")) kills.own_cgroup = true;
       for (fs::path above = own.parent_path(); !above.empty(); above = above.parent_path())
-        if (is_of_a_job(above)) take(above);
+        if (is_of_a_job(above)) add_counter(above);
     }
   }
   return kills;

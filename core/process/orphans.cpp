@@ -9,14 +9,13 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <thread>
 
-#include "base/files.h"
 #include "base/seconds_since.h"
 #include "machine/environment.h"
+#include "machine/kernel_files.h"
 #include "process/terminal.h"
 
 namespace optrush {
@@ -36,15 +35,10 @@ struct Child {
   char state = '?';
 };
 
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file);
-  return rest_of(in);
-}
-
 /// Reads /proc/PID/stat: "4711 (a name) S PARENT GROUP ..."; none if there is no such process.
 std::optional<Child> child_of(pid_t pid) {
   Child child{.pid = pid};
-  const std::string text = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text = kernel_text("/proc/" + std::to_string(pid) + "/stat");
   const size_t open = text.find('('), close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close + 4 >= text.size())
     return std::nullopt;
@@ -82,7 +76,7 @@ bool reap(pid_t pid) {
   const auto start = std::chrono::steady_clock::now();
   while (waitpid(pid, nullptr, WNOHANG) == 0) {
     if (seconds_since(start) >= kill_timeout_s()) {
-      tell_left(pid);
+      report_unkilled(pid);
       return false;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -90,9 +84,9 @@ bool reap(pid_t pid) {
   return true;
 }
 
-void tell_left(pid_t pid) {
+void report_unkilled(pid_t pid) {
   const Child child = child_of(pid).value_or(Child{.pid = pid});
-  const std::string waits = text_of("/proc/" + std::to_string(pid) + "/wchan");
+  const std::string waits = kernel_text("/proc/" + std::to_string(pid) + "/wchan");
   Terminal::of(2).write("optrush: process " + std::to_string(pid) + " (" + child.name +
                         ") is left, because SIGKILL does not end it: state " + child.state +
                         (waits.empty() || waits == "0" ? "" : ", the kernel waits in " + waits) + "\n");

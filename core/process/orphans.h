@@ -27,7 +27,7 @@ double kill_timeout_s();
 bool reap(pid_t child);
 /// Names on the terminal a child that SIGKILL does not end, because the kernel waits for a device or a file
 /// system.
-void tell_left(pid_t child);
+void report_unkilled(pid_t child);
 
 /// To be called when no run is alive: ends the adopted processes, which are all children except `others`.
 /// Returns those that were in another group than the run's `group`, and so did not end with it: "sleep

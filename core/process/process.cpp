@@ -24,7 +24,6 @@
 namespace optrush {
 namespace {
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kTick{250};
 
 [[noreturn]] void fail(const std::string& what, int error) {
   throw Error(ErrorCode::file_access, what + ": " + std::strerror(error));
@@ -61,8 +60,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 /// A part of a file, as far as it can be read.
 std::string part_of(int file, int64_t from, int64_t bytes) {
   std::string text(static_cast<size_t>(bytes), '\0');
-  const ssize_t got = pread(file, text.data(), text.size(), from);
-  text.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(file, text.data(), text.size(), from))));
   return text;
 }
 
@@ -77,8 +75,7 @@ BoundedLog::BoundedLog(std::filesystem::path file, int64_t limit_bytes)
     : path_(std::move(file)),
       limit_(limit_bytes),
       file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644)) {
-  if (file_.get() < 0)
-    throw Error(ErrorCode::file_access, "cannot write '" + path_.string() + "': " + std::strerror(errno));
+  if (file_.get() < 0) fail("cannot write '" + path_.string() + "'", errno);
 }
 
 void BoundedLog::bound() {
@@ -231,7 +228,7 @@ std::optional<ProcessEnd> Process::end(double grace_s, Interrupts& interrupts) {
   do
     if (auto end = poll()) return end;
   while (seconds_since(killed) < kill_timeout_s() && !interrupts.wait(std::chrono::milliseconds(20)));
-  tell_left(pid_);
+  report_unkilled(pid_);
   forget(/*ended=*/false);
   return ProcessEnd{.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL, .out_of_memory = false};
 }
@@ -245,8 +242,7 @@ bool ended_from_outside(const ProcessEnd& end) {
 bool was_interrupt(const ProcessEnd& end, Interrupts& interrupts, double otherwise_s) {
   const double limit_s = ended_from_outside(end) ? kOutside : otherwise_s;
   const auto start = Clock::now();
-  interrupts.take();
-  while (interrupts.signal() == 0 && seconds_since(start) < limit_s)
+  while (interrupts.poll() == 0 && seconds_since(start) < limit_s)
     interrupts.wait(std::chrono::milliseconds(20));
   return interrupts.signal() != 0;
 }
@@ -261,11 +257,10 @@ ProcessEnd run_to_end(Process& process, Clock::time_point start, const Limits& l
                       Interrupts& interrupts) {
   ProcessEnd end;
   while (true) {
-    interrupts.take();
-    if (const auto ended = process.poll()) {
-      end = *ended;
-      const bool well = end.kind == ProcessEnd::Kind::exited && end.code == 0;
-      if (!well && was_interrupt(end, interrupts)) end.kind = ProcessEnd::Kind::interrupted;
+    interrupts.poll();
+    if (auto ended = process.poll()) {
+      end = std::move(*ended);
+      if (!end.ok() && was_interrupt(end, interrupts)) end.kind = ProcessEnd::Kind::interrupted;
       break;
     }
     const double left = limits.timeout_s - seconds_since(start);
@@ -274,7 +269,7 @@ ProcessEnd run_to_end(Process& process, Clock::time_point start, const Limits& l
       process.end(limits.grace_s, interrupts);
       break;
     }
-    interrupts.wait(std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)));
+    interrupts.wait(tick_within(left));
   }
   end.seconds = seconds_since(start);
   return end;

@@ -44,10 +44,8 @@ class BoundedLog {
 /// twice, the later value counts.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// A program to start.
 struct Command {
-  std::vector<std::string>
-      arguments;  ///< the first is the program: a path, or a name that is searched in PATH
+  std::vector<std::string> arguments;  ///< the first is the program: a path, or a name in PATH
   Environment environment;
   std::filesystem::path log;     ///< new file for stdout and stderr; "": inherited
   std::filesystem::path folder;  ///< its working directory; "": inherited
@@ -66,11 +64,12 @@ struct ProcessEnd {
   std::optional<bool> out_of_memory = {};  ///< after SIGKILL: whether the out-of-memory killer sent it
   double seconds = 0;
   std::vector<std::string> orphans;  ///< processes that it left outside of its group; they were ended
+
+  bool ok() const { return kind == Kind::exited && code == 0; }
 };
 
-/// Whether an outside cause ended a process, such as a launcher that ends a whole job: a signal that asks to
-/// stop, also if the exit code 128 + signal reports it, or a SIGKILL that the out-of-memory killer did not
-/// send.
+/// Whether an outside cause ended a process, such as a launcher that ends a job: a signal that asks to stop,
+/// also as exit code 128 + signal, or a SIGKILL that the out-of-memory killer did not send.
 bool ended_from_outside(const ProcessEnd&);
 
 /// A child in a new process group, without terminal input. It dies with the thread that started it, however
@@ -98,8 +97,7 @@ class Process {
 
  private:
   void count() const;
-  /// The child has ended, or is left. If no run is alive, ends the processes that runs left, and returns
-  /// them.
+  /// The child has ended, or is left. If no run is alive, ends and returns the processes that runs left.
   std::vector<std::string> forget(bool ended);
 
   pid_t pid_ = -1;

@@ -18,6 +18,10 @@ constexpr double kOneSignal = 2;  // seconds within which a signal is sent twice
 
 bool asks_to_stop(int signal) { return std::ranges::find(kStopping, signal) != kStopping.end(); }
 
+std::chrono::milliseconds tick_within(double seconds_left) {
+  return std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(seconds_left * 1000) + 1));
+}
+
 void hold_signals_until_exit() {
   sigset_t set;
   sigemptyset(&set);
@@ -45,22 +49,16 @@ Interrupts::Interrupts() {
 
 Interrupts::~Interrupts() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-bool Interrupts::wait(std::chrono::milliseconds time) {
-  const timespec limit{static_cast<time_t>(time.count() / 1000),
-                       static_cast<long>(time.count() % 1000) * 1'000'000};
-  const int number = sigtimedwait(&awaited_, nullptr, &limit);
-  return number > 0 && number != SIGCHLD && note(number);
-}
-
-void Interrupts::take() {
+int Interrupts::poll() {
   const timespec now{};
   for (int number = 0; (number = sigtimedwait(&stopping_, nullptr, &now)) > 0;) note(number);
+  return signal_;
 }
 
-void Interrupts::hear(int signal, const std::string& who) {
+void Interrupts::forward(int signal, const std::string& who) {
   if (signal_ != 0) return;
   note(signal);
-  heard_by_ = who;
+  forwarded_by_ = who;
 }
 
 bool Interrupts::note(int signal) {
@@ -71,15 +69,18 @@ bool Interrupts::note(int signal) {
 }
 
 std::string Interrupts::describe() const {
-  return describe_signal(signal_) + (heard_by_.empty() ? "" : ", which " + heard_by_ + " was sent");
+  return describe_signal(signal_) + (forwarded_by_.empty() ? "" : ", which " + forwarded_by_ + " was sent");
 }
 
 bool Interrupts::wait(std::chrono::milliseconds time, const std::vector<int>& descriptors) {
   std::vector<pollfd> wanted{{.fd = arrivals_.get(), .events = POLLIN, .revents = 0}};
   for (const int descriptor : descriptors)
     wanted.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
-  poll(wanted.data(), wanted.size(), static_cast<int>(time.count()));
-  // The descriptor only shows that a signal is pending; one place handles it.
-  return wanted.front().revents != 0 && wait(std::chrono::milliseconds(0));
+  ::poll(wanted.data(), wanted.size(), static_cast<int>(time.count()));
+  if (wanted.front().revents == 0) return false;
+  // The descriptor only shows that a signal is pending.
+  const timespec now{};
+  const int number = sigtimedwait(&awaited_, nullptr, &now);
+  return number > 0 && number != SIGCHLD && note(number);
 }
 }  // namespace optrush

@@ -72,7 +72,7 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
   double decides_s = 0;
   {
     fs::create_directories(folder);
-    const FolderLock lock(folder);
+    const Descriptor lock = lock_folder(folder);
     prepare(folder, experiment, run.resume);
     StageEvaluator evaluator(experiment, request, stacks, run, folder / kStages, progress);
     try {

@@ -182,8 +182,7 @@ class Check {
     std::optional<ProcessEnd> end;
     while (!(end = process.poll())) {
       follow();
-      interrupts_.take();
-      if (interrupts_.signal() != 0 || time_left() <= 0) return;
+      if (interrupts_.poll() != 0 || time_left() <= 0) return;
       if (current && seconds_since(begun) > limit_of(*current)) {
         finish(*current, {CaseStatus::failed, "timeout: no end within " + clock_time(limit_of(*current)),
                           ErrorCode::timeout, seconds_since(begun)});

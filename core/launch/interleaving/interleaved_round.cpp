@@ -99,12 +99,11 @@ std::vector<Job> InterleavedRound::conduct() {
 }
 
 bool InterleavedRound::hold(Member& member) {
-  runs_.progress().go_on(member.job);
+  runs_.progress().resume(member.job);
   const auto start = Clock::now();
   while (true) {
     // Before looking at ends of runs, which the signal may have caused.
-    interrupts_.take();
-    if (interrupts_.signal() != 0) return false;
+    if (interrupts_.poll() != 0) return false;
     std::ranges::for_each(members_, [&](Member& one) { look_after(one); });
     if (interrupts_.signal() != 0) return false;
     if (!member.run || member.socket.waits()) break;
@@ -119,8 +118,7 @@ bool InterleavedRound::hold(Member& member) {
       break;
     }
     runs_.tick();
-    const std::chrono::milliseconds rest(static_cast<int64_t>(left * 1000) + 1);
-    interrupts_.wait(std::min(member.run->period(), rest), member.socket.descriptors());
+    interrupts_.wait(std::min(member.run->period(), tick_within(left)), member.socket.descriptors());
   }
   member.held_s += seconds_since(start);
   return true;
@@ -167,17 +165,10 @@ bool InterleavedRound::cut() {
   const auto start = Clock::now();
   const auto wait_until = [&](auto&& done) {
     while (true) {
-      std::vector<int> descriptors;
-      for (auto& member : members_) {
-        look_after(member);
-        if (!member.run) continue;
-        const auto more = member.socket.descriptors();
-        descriptors.insert(descriptors.end(), more.begin(), more.end());
-      }
-      const auto present = alive();
-      if (std::ranges::all_of(present, done)) return true;
+      std::ranges::for_each(members_, [&](Member& one) { look_after(one); });
+      if (std::ranges::all_of(alive(), done)) return true;
       if (seconds_since(start) > kSecondsToCut) return false;
-      if (interrupts_.wait(std::chrono::milliseconds(50), descriptors)) return false;
+      if (interrupts_.wait(std::chrono::milliseconds(20))) return false;
     }
   };
   const auto counts = [](const Member* member) {

@@ -19,11 +19,10 @@ namespace optrush {
 /// seconds apart (docs/internals/interleaving.md). Only one process works at a time.
 class InterleavedRound {
  public:
-  /// What the runs of a group have in common.
   struct Terms {
     std::string id;  ///< is in the results of all runs of the group; "": a run alone
-    /// Called when every run is ready for its first timed step. Returns the number of timed steps of the
-    /// group, independent of the specs. The maximum means that no run is shortened.
+    /// The number of timed steps of the group, asked when every run is ready for its first. The maximum means
+    /// that no run is shortened.
     std::function<int64_t(const std::map<int64_t, RunCost>&)> steps;
     bool counts_when_cut = false;      ///< whether a group that a signal shortened counts
     std::optional<Job> prepared = {};  ///< the next run, for which a worker opens the GPU meanwhile
@@ -69,9 +68,9 @@ class InterleavedRound {
 /// but `steps` give at least four turns. `seconds`: of a step of each run; 0: not known.
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps);
 
-/// The order in which a round, counted from 0, starts its runs. Round 0 uses the order of the script, every
-/// even round after it a separate order, the same in every experiment, and odd rounds the reverse of the
-/// round before. So an effect of the place in the order cancels after two rounds.
+/// The order in which a round, counted from 0, starts its runs: round 0 that of the script, later even rounds
+/// a shuffled one, the same in every experiment, odd rounds the reverse of the round before. So an effect of
+/// the place cancels after two rounds.
 std::vector<size_t> start_order(size_t members, int64_t round);
 
 /// The order of turns in a cycle: each cycle starts one member later than the one before and wraps around.

@@ -10,32 +10,18 @@ constexpr double kOverhead = 0.5e9;
 /// Share of the free memory that may be used.
 constexpr double kShareOfMemory = 0.8;
 
-/// The memory that runs share.
-class Room {
- public:
-  /// `free_bytes`: present free memory, for plans without the value at their time.
-  Room(const Plans& plans, double free_bytes) {
-    std::optional<double> free;
-    for (const auto& plan : plans) {
-      if (!plan || !plan->memory) continue;
-      const auto& memory = plan->memory;
-      if (memory->device != "cpu") return;
-      if (memory->available) free = std::min(free.value_or(*memory->available), *memory->available);
-    }
-    left_ = kShareOfMemory * free.value_or(free_bytes);
+/// The memory that runs may share, on a CPU. `free_bytes`: present free memory, for plans without the value
+/// at their time.
+double shared_memory(const Plans& plans, double free_bytes) {
+  std::optional<double> free;
+  for (const auto& plan : plans) {
+    if (!plan || !plan->memory) continue;
+    const auto& memory = plan->memory;
+    if (memory->device != "cpu") return 0;
+    if (memory->available) free = std::min(free.value_or(*memory->available), *memory->available);
   }
-
-  bool takes(std::optional<double> process_bytes, int64_t ranks) {
-    if (!process_bytes) return false;
-    const double need = static_cast<double>(ranks) * (*process_bytes + kOverhead);
-    if (need > left_) return false;
-    left_ -= need;
-    return true;
-  }
-
- private:
-  double left_ = 0;
-};
+  return kShareOfMemory * free.value_or(free_bytes);
+}
 
 /// Bytes of a process of a job. A plan predicts the worker's step and not another program's, and a bound is
 /// not a prediction.
@@ -72,15 +58,20 @@ std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const Pla
                                          const MeasuredMemory& measured, double free_bytes,
                                          Interleave setting, bool launched) {
   std::vector<Job> chosen;
-  Room room(plans, free_bytes);
+  double left = shared_memory(plans, free_bytes);
+  const auto fits = [&](const Job& job) {
+    const auto bytes = process_bytes(job, plans.at(static_cast<size_t>(job.spec.variant)), measured);
+    if (!bytes) return false;
+    const double needed = static_cast<double>(job.spec.train.world_size) * (*bytes + kOverhead);
+    if (needed > left) return false;
+    left -= needed;
+    return true;
+  };
   for (const auto& job : jobs) {
     if (setting == Interleave::off || !knows_interleaving(job, launched)) continue;
     // A run that saves states must be able to continue from them, which an interleaved run can't.
     if (setting == Interleave::automatic && job.spec.save.every > 0) continue;
-    const auto& plan = plans.at(static_cast<size_t>(job.spec.variant));
-    if (setting == Interleave::on ||
-        room.takes(process_bytes(job, plan, measured), job.spec.train.world_size))
-      chosen.push_back(job);
+    if (setting == Interleave::on || fits(job)) chosen.push_back(job);
   }
   return chosen.size() < 2 ? std::vector<Job>() : chosen;
 }

@@ -11,8 +11,7 @@ namespace optrush {
 /// Whether the controller can control the steps of a job individually.
 bool knows_interleaving(const Job&, bool launched);
 
-/// Whether a run is trained for its result, so that it makes all of its steps: its state is saved, or its
-/// time to a loss is measured.
+/// Whether a run is trained for its result, so that it makes all of its steps.
 bool is_wanted_whole(const Experiment&, const RunSpec&);
 /// Whether a run may end before its last step.
 bool can_be_cut(const Experiment&, const Job&, bool launched);
@@ -22,11 +21,10 @@ using MeasuredMemory = std::map<int64_t, double>;
 /// Records the peak of a job's result, if it is a measurement of a round.
 void note_peak(const Job&, const RunResult&, MeasuredMemory&);
 
-/// The jobs of a round that are interleaved with each other; fewer than two: none. Programs without turns and
-/// runs with ranks on other machines (`launched`: they may exist) do not take part. With
-/// Interleave::automatic, a job takes part on a CPU as long as the peaks of all jobs fit into the free
-/// memory: the predicted peak, or the one `measured` in earlier rounds if there is no prediction or another
-/// program trains. `plans`: by variant.
+/// The jobs of a round that are interleaved; fewer than two: none. Programs without turns and runs with ranks
+/// on other machines (`launched`: they may exist) are not. With Interleave::automatic, a job takes part on a
+/// CPU as long as the peaks of all jobs fit into the free memory: the predicted peak, or the one `measured`
+/// in earlier rounds if there is no prediction or another program trains. `plans`: by variant.
 std::vector<Job> chosen_for_interleaving(const std::vector<Job>&, const Plans& plans,
                                          const MeasuredMemory& measured, double free_bytes, Interleave,
                                          bool launched);

@@ -24,7 +24,7 @@ void InterleavingSocket::poll() {
       try {
         message = connection.channel.receive();
         if (!message) break;
-        take(connection, *message);
+        handle(connection, *message);
       } catch (const Error& e) {
         throw Error(ErrorCode::internal, "it violates the protocol of interleaved runs: " + e.message(),
                     (message ? "its message: " + message->dump() + "\n" : "") +
@@ -33,7 +33,7 @@ void InterleavingSocket::poll() {
     }
 }
 
-void InterleavingSocket::take(Connection& connection, const Json& message) {
+void InterleavingSocket::handle(Connection& connection, const Json& message) {
   const auto type = required<std::string>(message, "type");
   if (type == "ready" && connection.rank < 0) {
     const auto rank = required<int64_t>(message, "rank"), size = required<int64_t>(message, "ranks");
@@ -56,7 +56,7 @@ bool InterleavingSocket::waits() const {
   return spoke() && std::ranges::count(connections_, true, &Connection::waits) == size_;
 }
 
-void InterleavingSocket::tell(const Json& message) {
+void InterleavingSocket::send(const Json& message) {
   for (auto& connection : connections_) {
     if (connection.rank < 0) continue;
     connection.waits = false;
@@ -67,14 +67,14 @@ void InterleavingSocket::tell(const Json& message) {
 void InterleavingSocket::go(int64_t steps, bool alone) {
   Json message = {{"type", "go"}, {"steps", steps}};
   if (alone) message["alone"] = true;
-  tell(message);
+  send(message);
 }
 
 bool InterleavingSocket::can_end() const {
   return spoke() && std::ranges::count(connections_, true, &Connection::can_end) == size_;
 }
 
-void InterleavingSocket::end() { tell({{"type", "end"}}); }
+void InterleavingSocket::end() { send({{"type", "end"}}); }
 
 double InterleavingSocket::step_seconds() const {
   double longest = 0;

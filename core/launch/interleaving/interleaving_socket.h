@@ -6,8 +6,7 @@
 #include "launch/run/channel.h"
 
 namespace optrush {
-/// The controller's socket for the turns of a run. Its processes connect to it, one connection per rank
-/// (docs/guides/running.md).
+/// The controller's socket for the turns of a run, with one connection per rank (docs/guides/running.md).
 class InterleavingSocket {
  public:
   /// Listens at this path, which processes get as OPTRUSH_TURNS.
@@ -15,20 +14,19 @@ class InterleavingSocket {
 
   /// Reads new messages. Throws an Error for an invalid one.
   void poll();
-  /// Whether every rank has passed its turn on and waits for the next one.
+  /// Whether every rank waits for its next turn.
   bool waits() const;
-  /// Whether any rank has done so: the program supports turns.
+  /// Whether any rank has waited: the program supports turns.
   bool spoke() const { return size_ > 0; }
   /// Gives every rank a turn of `steps` steps. `alone`: no other run is interleaved with it.
   void go(int64_t steps, bool alone = false);
   /// Whether every rank supports an end before its last step.
   bool can_end() const;
-  /// Ends the run without further steps, if it supports that. Every rank then returns the result of the steps
-  /// that it has made.
+  /// Ends the run, if it supports that, with the result of the steps that it has made.
   void end();
   /// Seconds of the last step on the slowest rank; 0: not known.
   double step_seconds() const;
-  /// The descriptors that become readable when a rank has sent a message.
+  /// They become readable when a rank has sent a message.
   std::vector<int> descriptors() const;
 
  private:
@@ -38,8 +36,8 @@ class InterleavingSocket {
     bool waits = false, can_end = false;
     double seconds = 0;
   };
-  void take(Connection&, const Json& message);
-  void tell(const Json& message);
+  void handle(Connection&, const Json& message);
+  void send(const Json& message);
 
   Descriptor listener_;
   std::vector<Connection> connections_;

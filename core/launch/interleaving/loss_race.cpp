@@ -6,7 +6,7 @@
 
 namespace optrush {
 void LossRace::begin_round() {
-  first_s_ = std::numeric_limits<double>::infinity();
+  first_s_ = HUGE_VAL;
   runs_.clear();
 }
 
@@ -20,10 +20,9 @@ bool LossRace::is_over(const Job& job, const std::filesystem::path& metrics) {
   if (!on()) return false;
   const RunState& run = runs_.try_emplace(job.id, metrics, job.external.has_value()).first->second.update();
   // A run that validates is judged by its validations, as in the report.
-  const double reached = job.spec.validate.every > 0 || run.lowest_validation
-                             ? run.lowest_validation.value_or(target_ + 1)
-                             : run.lowest_mean.value_or(target_ + 1);
-  if (reached > target_) return run.seconds > behind_ * first_s_;
+  const bool validates = job.spec.validate.every > 0 || run.lowest_validation;
+  const auto& reached = validates ? run.lowest_validation : run.lowest_mean;
+  if (!reached || *reached > target_) return run.seconds > behind_ * first_s_;
   first_s_ = std::min(first_s_, run.seconds);
   return true;
 }

@@ -1,6 +1,6 @@
 #pragma once
+#include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <string>
 
@@ -25,8 +25,7 @@ class LossRace {
 
  private:
   double target_, behind_;
-  double first_s_ =
-      std::numeric_limits<double>::infinity();  ///< training time of the first run at the target
-  std::map<std::string, MetricsTail> runs_;     ///< by id
+  double first_s_ = HUGE_VAL;                ///< training time of the first run at the target
+  std::map<std::string, MetricsTail> runs_;  ///< by id
 };
 }  // namespace optrush

@@ -15,7 +15,6 @@ class InputFiles {
  public:
   /// Whether the plugin files in a result's or a saved record's "plugins" are unchanged.
   bool same(const std::vector<UsedPlugin>&);
-  /// sum_of_inputs() of the spec.
   const std::string& sum_of(const RunSpec&);
 
  private:

@@ -24,13 +24,13 @@ Outline::Outline(const Expanded& expanded, const std::vector<std::string>& only)
 
 // The report's folder.
 
-Ledger::Ledger(const Expanded& expanded, const RunRequest& request, const Warn& warn)
+Ledger::Ledger(const Expanded& expanded, const RunRequest& request)
     : experiment_(expanded.experiment),
       request_(request),
       outline_(expanded, request.only),
       folder_(report_folder(request.reports, experiment_)),
-      lock_(folder_),
-      journal_(begun_report(folder_, experiment_, request.resume, warn)) {
+      lock_(lock_folder(folder_)),
+      journal_(begun_report(folder_, experiment_, request.resume, notes_)) {
   // A damaged or edited file is not used: this start writes it again.
   const auto read = [&](const char* name) -> Json {
     const fs::path file = folder_ / name;
@@ -123,10 +123,10 @@ void Ledger::read_runs() {
     const bool edited = !runs_.contains(id) && (changed(run / "result.json") || changed(run / "spec.json"));
     std::string why;
     if (!edited)
-      why = why_strange(run, variants(), experiment_,
-                        [&](const Variant& variant) { return continues(variant); });
+      why = why_unrelated(run, variants(), experiment_,
+                          [&](const Variant& variant) { return continues(variant); });
     if (!edited && why.empty()) continue;
-    set_aside(run);
+    archive_run(run);
     runs_.erase(id);
     begun_.erase(id);
     moved[why].push_back(id);
@@ -259,7 +259,7 @@ void Ledger::begin_round(Round round) {
     const RunResult* result = accept(job);
     if (result == nullptr)
       round_->any = true;
-    else if (result->ok() && can_be_cut(experiment_, job, request_.followers != nullptr))
+    else if (result->ok() && can_be_cut(experiment_, job, request_.remote_ranks != nullptr))
       steps = std::max(steps, std::ssize(result->steps) - job.spec.train.warmup);
   }
   // The other runs of an interrupted round make as many steps as the stored ones.
@@ -277,7 +277,7 @@ void Ledger::begin_interleaving(const std::vector<Job>& jobs) {
   int64_t again = 0;
   for (const Job& job : jobs) {
     if (done(job)) {
-      set_aside(run_folder(job.id));
+      archive_run(run_folder(job.id));
       done_.erase(job.id);
       if (later_) later_->emplace(job.id, work_of(job.spec));
       ++again;

@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,18 +32,15 @@ struct Outline {
 ///
 ///     next(ledger) ──▶ Action ──▶ an actor does it ──▶ an event of the ledger ──▶ next(ledger) ...
 ///
-/// - It reads once what earlier starts left: the journal, whose replay says which runs were started with a
-///   spec; the variants, plans and context; and the results.
-/// - An *event* is the only way to change it: the machine was inspected, plans were made, a run started,
-///   ended or was abandoned. It writes the file (a temporary file, then a rename), then the line of the
-///   journal, then memory. After a kill at any point, the next start finds the run complete or not started.
-///   (Files that change, such as context.json, are announced by their line: results/journal.h.)
+/// - It reads once what earlier starts left: the journal, the variants, plans and context, and the results.
+/// - An *event* is the only way to change it. It writes the file (a temporary file, then a rename), then the
+///   line of the journal, then memory. After a kill at any point, the next start finds the run complete or
+///   not started. (Files that change, such as context.json, are announced by their line: results/journal.h.)
 /// - A *query* reads memory. No file that this process has written is read back.
 class Ledger {
  public:
-  using Warn = std::function<void(const std::string&)>;
   /// Locks the folder. Clears it if a new report replaces the old one (begun_report).
-  Ledger(const Expanded&, const RunRequest&, const Warn&);
+  Ledger(const Expanded&, const RunRequest&);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -60,13 +56,11 @@ class Ledger {
   const Json& context() const { return context_; }
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
-  /// The content of the folder, for its analysis.
   Stored stored() const;
 
   // Queries.
   bool inspected() const { return inspected_; }
   bool planned() const { return planned_; }
-  /// The present round; none before the first.
   const std::optional<Round>& round() const { return round_; }
   /// Variants with a run of this round that an earlier start began.
   std::vector<int64_t> begun(int64_t round) const;
@@ -74,7 +68,6 @@ class Ledger {
   bool came_to_end() const { return journal_.came_to_end(); }
   /// Whether the run has ended, in this start or by accept().
   bool done(const Job&) const;
-  /// The result of a run with a result.
   const RunResult& result(const Job& job) const { return runs_.at(job.id).result; }
   /// Whether an earlier start left a result of the job that counts.
   bool is_stored(const Job& job) const { return complete(job, nullptr) != nullptr; }
@@ -86,8 +79,7 @@ class Ledger {
   /// Variants that were out of memory beside others.
   const std::set<int64_t>& alone() const { return alone_; }
   const std::vector<JournalEntry>& restarts(const Job& job) const { return journal_.of(job.id).restarts; }
-  size_t ended_runs() const { return done_.size(); }
-  size_t runs_under_way() const { return under_way_.size(); }
+  size_t started_runs() const { return done_.size() + under_way_.size(); }
   /// The kinds of the known runs that are neither ended nor under way.
   const std::map<std::string, Work>& later() const;
   bool all_ok() const { return all_ok_; }
@@ -97,7 +89,6 @@ class Ledger {
   // Events of the experiment.
   /// The variants as they are before planning, unless an earlier start wrote them.
   void begin_report();
-  /// context.json of the machine.
   void describe(Json context);
   /// The variants, schedule and plans, which planning completes.
   Outline& outline() { return outline_; }
@@ -153,7 +144,8 @@ class Ledger {
   const RunRequest& request_;
   Outline outline_;
   const std::filesystem::path folder_;
-  const FolderLock lock_;
+  const Descriptor lock_;
+  std::vector<std::string> notes_;
   Journal journal_;
   std::optional<std::vector<Variant>> variants_before_;  ///< of an earlier start; none: none are valid
   Json plans_before_;                                    ///< null: none are valid
@@ -171,7 +163,6 @@ class Ledger {
   MeasuredMemory measured_memory_;
   std::set<int64_t> alone_;
   std::optional<int64_t> probed_;
-  std::vector<std::string> notes_;
   bool all_ok_ = true;
 };
 }  // namespace optrush

@@ -1,7 +1,6 @@
 #include "launch/ledger/next.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 
 #include "launch/schedule/time_limit.h"
@@ -11,7 +10,7 @@ namespace {
 /// Device memory of a context of a GPU.
 constexpr double kContext = 2e9;
 
-bool launched(const RunRequest& request) { return request.followers != nullptr; }
+bool launched(const RunRequest& request) { return request.remote_ranks != nullptr; }
 
 /// The jobs of a round, and those that are interleaved.
 Round with_jobs(Round round, const Ledger& ledger, const RunRequest& request, const Moment& now) {
@@ -47,26 +46,25 @@ Round end_of_rounds(Round round, const Ledger& ledger) {
 Round round_after(const Round& before, const Ledger& ledger, const RunRequest& request, const Moment& now) {
   const Experiment& experiment = ledger.experiment();
   Round round{.number = before.number + 1, .limit = before.limit};
+  bool over = false;
   if (!ledger.schedule().open()) {
-    if (round.number >= experiment.rounds) return end_of_rounds(std::move(round), ledger);
-    return with_jobs(std::move(round), ledger, request, now);
-  }
-  // A round that an earlier start began is completed, with as many steps as its stored runs.
-  if (round.variants = ledger.begun(round.number); !round.variants.empty()) {
+    over = round.number >= experiment.rounds;
+  } else if (round.variants = ledger.begun(round.number); !round.variants.empty()) {
+    // A round that an earlier start began is completed, with as many steps as its stored runs.
     round.paced = round.begun_before = true;
     round.steps = round.limit.steps.value_or(std::numeric_limits<int64_t>::max());
-    return with_jobs(std::move(round), ledger, request, now);
+  } else if (experiment.until->race && ledger.came_to_end() &&
+             round.number >= static_cast<int64_t>(kMinRounds)) {
+    over = true;  // a race whose runs are all stored is not continued: its decisions stand
+  } else {
+    const auto can_be_cut = [&](int64_t variant) {
+      return optrush::can_be_cut(
+          experiment, ledger.schedule().measured(ledger.variant(variant), round.number), launched(request));
+    };
+    round = limited_round_after(before, analyze(ledger.stored()), now.seconds, can_be_cut);
+    over = round.variants.empty();
   }
-  // A race whose runs are all stored is not continued: its decisions stand.
-  if (experiment.until->race && ledger.came_to_end() && round.number >= static_cast<int64_t>(kMinRounds))
-    return end_of_rounds(std::move(round), ledger);
-  const auto can_be_cut = [&](int64_t variant) {
-    return optrush::can_be_cut(experiment, ledger.schedule().measured(ledger.variant(variant), round.number),
-                               launched(request));
-  };
-  round = limited_round_after(before, analyze(ledger.stored()), now.seconds, can_be_cut);
-  if (round.variants.empty()) return end_of_rounds(std::move(round), ledger);
-  return with_jobs(std::move(round), ledger, request, now);
+  return over ? end_of_rounds(std::move(round), ledger) : with_jobs(std::move(round), ledger, request, now);
 }
 
 /// The run after this one, if a worker may open the GPU for it while this one sets up: both are of this
@@ -134,9 +132,7 @@ std::vector<Job> gate_jobs(const Ledger& ledger, const Row& row, const Plans& us
   const bool may_be_checked = row.ok() || row.status == Status::broken;
   if (!may_be_checked || !usable.at(static_cast<size_t>(row.variant))) return {};
   const Variant& variant = ledger.variant(row.variant);
-  auto jobs = ledger.schedule().gate(usable, variant);
-  if (last && row.verdict.undecided)
-    std::ranges::move(ledger.schedule().repeat(usable, variant), std::back_inserter(jobs));
+  auto jobs = ledger.schedule().gate(usable, variant, /*repeat=*/last && row.verdict.undecided);
   std::erase_if(jobs, [&](const Job& job) { return ledger.done(job); });
   return jobs;
 }

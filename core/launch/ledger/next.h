@@ -32,7 +32,6 @@ struct RunOne {
   bool in_turns = false;  ///< as a group of one, so that its first timed step and its end can be chosen
   std::optional<Job> prepared = {};  ///< the next run, for which a worker opens the GPU meanwhile
 };
-/// All runs of the round have ended.
 struct EndRound {};
 /// Makes the gate's additional runs, row by row: gate_jobs().
 struct CheckGate {
@@ -43,7 +42,6 @@ struct Stop {};
 using Action =
     std::variant<Inspect, MakePlans, BeginRound, Probe, RunGroup, RunOne, EndRound, CheckGate, Stop>;
 
-/// The moment of a decision.
 struct Moment {
   double seconds = 0;     ///< since the start of the time limit
   double free_bytes = 0;  ///< free memory of the machine, when a round begins

@@ -14,7 +14,7 @@ struct Limit {
   std::set<int64_t> left_out;    ///< variants without further runs
   double slower = 1;             ///< wall time of a round / sum of the times of its runs
   bool tight = false;  ///< runs are shortened or variants left out: the base does not run again at the end
-  bool told = false;   ///< the user knows why
+  bool noted = false;  ///< the user knows why
 };
 
 /// A round: the decisions about it, and its progress.

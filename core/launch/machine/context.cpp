@@ -29,7 +29,7 @@ std::string commit(Interrupts& interrupts) {
   try {
     const Command git{{"git", "-C", here.source, "describe", "--always", "--dirty", "--exclude=*"}, {}, log};
     const ProcessEnd end = run_process(git, kGitLimits, interrupts);
-    return end.kind == ProcessEnd::Kind::exited && end.code == 0 ? first_line(read_file(log)) : "";
+    return end.ok() ? first_line(read_file(log)) : "";
   } catch (const Error&) {  // git is not installed
     return "";
   }
@@ -56,8 +56,6 @@ std::set<std::string> kinds_of_hosts(const Context& context) {
 
 /// Share of an experiment's time.
 constexpr double kShareOfTime = 0.05;
-/// Assumed time of a measurement on two cores, until it is known.
-constexpr double kUsualSeconds = 10;
 
 bool has_peaks(const Json& context) {
   const Json::json_pointer pointer("/peak/dtype_flops");
@@ -138,19 +136,15 @@ Json with_best_peaks(Json context, const Json& other) {
 }
 
 PeakLog::PeakLog(fs::path folder, ForkServer& workers, const RunSpec& base, Interrupts& interrupts)
-    : folder_(std::move(folder)),
-      workers_(workers),
-      base_(base),
-      interrupts_(interrupts),
-      takes_s_(kUsualSeconds) {}
+    : folder_(std::move(folder)), workers_(workers), base_(base), interrupts_(interrupts) {}
 
 std::optional<Json> PeakLog::look(int64_t rounds, const Json& before) {
   const fs::path log = folder_ / "peaks.jsonl";
-  if (interrupts_.signal() != 0 || takes_s_ > kShareOfTime * seconds_since(last_) || !has_peaks(before))
+  if (interrupts_.signal() != 0 || measuring_s_ > kShareOfTime * seconds_since(last_) || !has_peaks(before))
     return std::nullopt;
   last_ = Clock::now();
   const Json now = ask_doctor(base_, workers_, /*quick=*/false, interrupts_);
-  takes_s_ = seconds_since(last_);
+  measuring_s_ = seconds_since(last_);
   if (interrupts_.signal() != 0 || !has_peaks(now)) return std::nullopt;
   close_torn_line(log);
   if (!fs::exists(log)) note(log, 0, before);

@@ -25,9 +25,8 @@ std::string difference_of_machines(const Context& there, const Context& here);
 /// The warning for a report with runs of both builds; empty if the builds are equal.
 std::string difference_of_builds(const Context& there, const Context& here);
 
-/// Measures the machine's peaks of matrix products again between rounds, because a machine that was busy at
-/// the start would have low peaks for the whole experiment. context.json has the best value of each dtype,
-/// peaks.jsonl every measurement.
+/// Measures the machine's peaks of matrix products again between rounds, because it may have been busy at the
+/// start. context.json has the best value of each dtype, peaks.jsonl every measurement.
 class PeakLog {
  public:
   /// `folder`: of the report.
@@ -45,7 +44,7 @@ class PeakLog {
   const RunSpec& base_;
   Interrupts& interrupts_;
   Clock::time_point last_ = Clock::now();
-  double takes_s_;  ///< duration of a measurement
+  double measuring_s_ = 10;  ///< duration of a measurement; before the first, as on two cores
 };
 
 /// `context` with the maximum of its peaks and the other measured peaks.

@@ -9,16 +9,6 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// The number after `key` in lines of the form "key value".
-Json value_of(const std::string& text, const std::string& key) {
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    int64_t value = 0;
-    if (word == key && words >> value) return value;
-  }
-  return nullptr;
-}
-
 void add_cpu_time(const fs::path& root, Json& counters) {
   counters["cpu_ticks"] = counters["steal_ticks"] = nullptr;
   std::istringstream line(kernel_text(root / "proc/stat"));
@@ -75,7 +65,8 @@ void add_huge_pages(const fs::path& root, Json& counters) {
 
 void add_quota(const fs::path& root, Json& counters) {
   counters["quota_cpus"] = record::written(cpu_quota(root));
-  counters["quota_throttled_us"] = value_of(control_group(root, "cpu.stat"), "throttled_usec");
+  counters["quota_throttled_us"] =
+      record::written(number_after("throttled_usec", control_group(root, "cpu.stat")));
 }
 }  // namespace
 

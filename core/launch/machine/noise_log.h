@@ -25,7 +25,7 @@ Json read_machine_counters(const std::filesystem::path& root = "/");
 /// quiet machine all pieces take the same time. No run of the experiment may be active meanwhile.
 class NoiseProbe {
  public:
-  /// Finds the amount of work that takes about `piece_s`.
+  /// `piece_s`: the time of a piece, which determines its amount of work.
   explicit NoiseProbe(int64_t threads, double piece_s = 0.01);
 
   /// Nanoseconds per unit of work for each piece, over all threads; at least one piece per thread.
@@ -38,8 +38,7 @@ class NoiseProbe {
 /// Records how steady the machine is, by a probe and Linux's counters: one line per probe in noise.jsonl.
 class NoiseLog {
  public:
-  /// `seconds`: duration of a probe.
-  NoiseLog(std::filesystem::path file, double seconds);
+  NoiseLog(std::filesystem::path file, double seconds_of_a_probe);
 
   /// Probes after `rounds` rounds, while no run is alive.
   void look(int64_t rounds);

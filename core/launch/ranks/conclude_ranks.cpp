@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -21,13 +20,12 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   const RankEnd& rank = run.ends.at(run.rank);
   const std::string seen = last_seen(rank.state, job.spec.train);
   const std::string log = last_lines(log_of(run.rank), rank.log);
-  const auto limit = [](double seconds) { return clock_time(seconds); };
   if (run.kind == Kind::absent)
     return {Status::timeout, "did not reach the collective in which the others waited (last seen " + seen +
                                  ")\n" + run.waiting + log};
   if (run.kind == Kind::lingered)
     return {Status::timeout,
-            "did not end within " + limit(limits.linger_s) + " after rank 0, last seen " + seen + log};
+            "did not end within " + clock_time(limits.linger_s) + " after rank 0, last seen " + seen + log};
   if (run.kind == Kind::timed_out)
     return describe_end({.kind = ProcessEnd::Kind::timed_out}, {.timeout_s = limits.timeout_s}, "", seen,
                         log_of(run.rank), rank.log);
@@ -77,19 +75,17 @@ const char* way_of(const RanksEnd& run, size_t rank) {
 
 /// Appends a line per rank, in order of their ends, but the rank that explains the run first.
 void append_ends(const fs::path& file, const RanksEnd& run, const RunResult& result) {
-  std::vector<size_t> places(run.order.size());
-  std::iota(places.begin(), places.end(), size_t{0});
-  std::ranges::stable_partition(places, [&](size_t place) { return run.order[place] == run.rank; });
-  for (const size_t place : places) {
-    const size_t rank = run.order[place];
+  std::vector<size_t> order = run.order;
+  std::ranges::stable_partition(order, [&](size_t rank) { return rank == run.rank; });
+  for (const size_t rank : order) {
     const RankEnd& end = run.ends[rank];
     const bool first = rank == run.rank;
     const std::string why = first              ? result.reason
                             : end.result       ? end.result->reason
                             : end.lost.empty() ? describe_bad_end(end.end, {}).reason
                                                : end.lost;
-    const Json line = {{"time", run.times[place]}, {"rank", rank},
-                       {"name", run.names[rank]},  {"step", end.state.steps},
+    const Json line = {{"time", end.time},         {"rank", rank},
+                       {"name", end.name},         {"step", end.state.steps},
                        {"end", way_of(run, rank)}, {"reason", first_line(why)}};
     append_line(file, line.dump(-1, ' ', true, Json::error_handler_t::replace));
   }
@@ -97,7 +93,7 @@ void append_ends(const fs::path& file, const RanksEnd& run, const RunResult& res
 
 RunResult failed_run(const RanksEnd& run, const Job& job, const RankLimits& limits) {
   BadEnd end = end_of_rank(run, job, limits);
-  end.reason = run.names.at(run.rank) + ": " + end.reason;
+  end.reason = run.ends.at(run.rank).name + ": " + end.reason;
   RunResult result(end);
   result.rank = static_cast<int64_t>(run.rank);
   const RankEnd& rank = run.ends.at(run.rank);
@@ -109,12 +105,10 @@ RunResult failed_run(const RanksEnd& run, const Job& job, const RankLimits& limi
 /// Rank 0's result, with a note for each rank that failed after its own end.
 RunResult succeeded(const RanksEnd& run) {
   RunResult result = run.ends.front().result.value();
-  for (size_t i = 0; i < run.ends.size(); ++i) {
-    const ProcessEnd& end = run.ends[i].end;
-    if (end.kind == ProcessEnd::Kind::exited && end.code == 0) continue;
-    result.notes.push_back("after its result was written, " + run.names[i] +
-                           " failed: " + describe_bad_end(end, {}).reason);
-  }
+  for (const RankEnd& rank : run.ends)
+    if (!rank.end.ok())
+      result.notes.push_back("after its result was written, " + rank.name +
+                             " failed: " + describe_bad_end(rank.end, {}).reason);
   return result;
 }
 }  // namespace

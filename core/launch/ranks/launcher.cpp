@@ -85,13 +85,10 @@ struct Reader {
     found.address = *address;
     found.job = job;
     const auto own = number("OPTRUSH_CONTROL_PORT", 1, kLastPort);
-    if (!own && !job.empty()) found.more_ports = ports_of(job);
-    if (!own && !port && !job.empty()) {
-      found.port = found.more_ports.front();
-      found.more_ports.erase(found.more_ports.begin());
-    } else {
-      found.port = static_cast<uint16_t>(own.value_or(port.value_or(kUsualPort) + 1));
-    }
+    if (!own && !job.empty()) found.ports = ports_of(job);
+    if (own || port || job.empty())
+      found.ports.insert(found.ports.begin(),
+                         static_cast<uint16_t>(own.value_or(port.value_or(kUsualPort) + 1)));
     return found;
   }
 };

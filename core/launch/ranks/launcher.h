@@ -12,19 +12,16 @@ struct Launched {
   int64_t rank = 0, size = 1;
   int64_t local_rank = 0, local_size = 1;  ///< within this machine
   std::string address;                     ///< address of rank 0's machine
-  uint16_t port = 0;                       ///< port at which rank 0 listens
-  std::vector<uint16_t> more_ports = {};   ///< alternatives, in order, if that port is in use
+  std::vector<uint16_t> ports;             ///< rank 0 listens at the first that is free
   std::string job;                         ///< identifies the job; "": not known
 };
 
 /// The value of an environment variable; none if it is empty or not set.
 using Lookup = std::function<std::optional<std::string>(const std::string&)>;
 
-/// Reads the launch from the environment: RANK and similar variables (torchrun), OMPI_COMM_WORLD_* (Open
-/// MPI's mpirun) or SLURM_* (srun). None if this process was started alone. Throws an Error that names an
-/// invalid variable.
+/// Reads the launch from the variables of torchrun (RANK ...), Open MPI's mpirun (OMPI_COMM_WORLD_*) or srun
+/// (SLURM_*). None if this process was started alone. Throws an Error that names an invalid variable.
 std::optional<Launched> launched(const Lookup&);
-/// The launch of this process.
 std::optional<Launched> launched();
 
 /// The first host of a list in SLURM's form: "node01" for "node[01-04,07],gpu3".

@@ -34,21 +34,21 @@ std::optional<RunResult> last_words(const fs::path& log) {
 }
 }  // namespace
 
-Command rank_command(const fs::path& worker, const RankFiles& files, const std::string& store,
-                     const RankPlace& place, const RunSpec& run, const Environment& added) {
-  fs::create_directories(files.folder);
-  auto environment = worker_environment(run, place.cores);
+Command rank_command(const fs::path& worker, const RankSetup& rank, const RunSpec& run,
+                     const Environment& added) {
+  fs::create_directories(rank.folder);
+  auto environment = worker_environment(run, rank.cores);
   environment.insert(environment.end(), added.begin(), added.end());
   std::vector<std::string> arguments = {worker,         "run",
-                                        "--spec",       files.spec,
-                                        "--out",        files.folder,
-                                        "--state",      files.state,
-                                        "--rank",       std::to_string(place.rank),
-                                        "--local-rank", std::to_string(place.local_rank),
-                                        "--local-size", std::to_string(place.local_size),
-                                        "--store",      store};
-  if (files.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*files.from_step)});
-  return {arguments, environment, files.folder / "log.txt"};
+                                        "--spec",       rank.spec,
+                                        "--out",        rank.folder,
+                                        "--state",      rank.state,
+                                        "--rank",       std::to_string(rank.rank),
+                                        "--local-rank", std::to_string(rank.local_rank),
+                                        "--local-size", std::to_string(rank.local_size),
+                                        "--store",      rank.store};
+  if (rank.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*rank.from_step)});
+  return {arguments, environment, rank.folder / "log.txt"};
 }
 
 RankEnd::Verdict RankEnd::verdict() const {
@@ -60,7 +60,7 @@ RankEnd::Verdict RankEnd::verdict() const {
 }
 
 LocalRank::LocalRank(int64_t rank, fs::path folder, std::unique_ptr<Process> worker)
-    : rank_(rank),
+    : RunningRank(rank_name(rank, host_name())),
       folder_(std::move(folder)),
       metrics_(folder_ / "metrics.jsonl"),
       process_(std::move(worker)) {}
@@ -81,8 +81,6 @@ Seen LocalRank::seen() {
   const RunState& state = metrics_.update();
   return {state.phase, state.steps, end_of_file(folder_ / "log.txt", kMostLogBytes)};
 }
-
-std::string LocalRank::name() const { return rank_name(rank_, host_name()); }
 
 fs::path state_folder(const fs::path& run_folder) { return run_folder / "state"; }
 

@@ -10,18 +10,15 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// The place of a rank in a run: among all ranks, and on its machine.
-struct RankPlace {
+/// A rank that this process starts.
+struct RankSetup {
   int64_t rank = 0, local_rank = 0, local_size = 1;
-  int64_t cores = 1;  ///< cores that its threads may use
-};
-
-/// Paths of a rank that this process starts.
-struct RankFiles {
-  std::filesystem::path spec;             ///< the run's spec.json
-  std::filesystem::path folder;           ///< folder for this rank's files
-  std::filesystem::path state;            ///< folder for saved states, one for all ranks
-  std::optional<int64_t> from_step = {};  ///< the first step after that state, if the run continues (Job)
+  int64_t cores = 1;                      ///< that its threads may use
+  std::string store = {};                 ///< HOST:PORT of rank 0's store
+  std::filesystem::path spec = {};        ///< the run's spec.json
+  std::filesystem::path folder = {};      ///< of this rank's files
+  std::filesystem::path state = {};       ///< folder for saved states, one for all ranks
+  std::optional<int64_t> from_step = {};  ///< Job::from_step
 };
 
 /// The end of a rank.
@@ -33,6 +30,7 @@ struct RankEnd {
   std::string log;                       ///< the last lines of its log
   /// Why its end is not known, so that the other fields have only its last known state; "": it is known.
   std::string lost;
+  std::string name, time = {};  ///< RunningRank::name(), and when the end was noticed, from RankWatch
 
   enum class Verdict : uint8_t {
     ok,
@@ -46,7 +44,7 @@ struct RankEnd {
   Verdict verdict() const;
 };
 
-/// The progress and the log of a rank.
+/// The last known progress of a rank.
 struct Seen {
   std::string phase;
   int64_t steps = 0;
@@ -57,46 +55,43 @@ struct Seen {
 /// A running rank, under this process or another.
 class RunningRank {
  public:
+  explicit RunningRank(std::string name) : name_(std::move(name)) {}
   virtual ~RunningRank() = default;
+  /// rank_name().
+  const std::string& name() const { return name_; }
   /// Returns its end, once.
   virtual std::optional<RankEnd> poll() = 0;
-  /// Sends SIGTERM to its process group.
+  /// Sends SIGTERM to its process group; kill() sends SIGKILL.
   virtual void terminate() = 0;
-  /// Sends SIGKILL to its process group.
   virtual void kill() = 0;
-  /// For example "rank 2 (host node7)".
-  virtual std::string name() const = 0;
+
+ private:
+  std::string name_;
 };
 
-/// The command of a rank's worker. Creates its folder. `store`: HOST:PORT of rank 0's store; `added`:
-/// additional environment variables.
-Command rank_command(const std::filesystem::path& worker, const RankFiles&, const std::string& store,
-                     const RankPlace&, const RunSpec&, const Environment& added);
+/// The command of a rank's worker. Creates its folder. `added`: additional environment variables.
+Command rank_command(const std::filesystem::path& worker, const RankSetup&, const RunSpec&,
+                     const Environment& added);
 
 /// A rank whose worker this process has started.
 class LocalRank : public RunningRank {
  public:
-  /// `folder`: folder for this rank's files.
   LocalRank(int64_t rank, std::filesystem::path folder, std::unique_ptr<Process> worker);
 
   std::optional<RankEnd> poll() override;
   void terminate() override { process_->signal_group(SIGTERM); }
   void kill() override { process_->signal_group(SIGKILL); }
-  std::string name() const override;
   Seen seen();
 
  private:
-  int64_t rank_;
   std::filesystem::path folder_;
   MetricsTail metrics_;
   std::unique_ptr<Process> process_;
 };
 
-/// The folder for saved states in a run's folder.
+// Folders in a run's folder: saved states, the state with the lowest validation loss, and a rank's files.
 std::filesystem::path state_folder(const std::filesystem::path& run_folder);
-/// The folder for the state with the lowest validation loss.
 std::filesystem::path best_state_folder(const std::filesystem::path& run_folder);
-/// The folder of a rank in its run's folder.
 std::filesystem::path rank_folder(const std::filesystem::path& run_folder, int64_t rank);
 /// For example "rank 2 (host node7)".
 std::string rank_name(int64_t rank, const std::string& host);

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 /// Whether the store's port was in use: another program got it between our choice and the start.
-bool port_was_taken(const RankEnd& server) {
+bool port_was_in_use(const RankEnd& server) {
   const std::string said = server.result ? server.result->reason : server.log;
   return said.find("EADDRINUSE") != std::string::npos ||
          said.find("ddress already in use") != std::string::npos;
@@ -23,31 +23,38 @@ std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::
                                         const std::string& store, const RankStart& where,
                                         Interrupts& interrupts) {
   const int64_t size = job.spec.train.world_size, own = usable_cores();
-  RankPlace place{rank, rank, size, share_of_cores(size, own, own)};
-  if (where.followers != nullptr) {
-    place.local_rank = where.followers->here().local_rank;
-    place.local_size = where.followers->local_size(rank, size);
-    place.cores = share_of_cores(place.local_size, own, cores_of_parent());
+  RankSetup setup{.rank = rank,
+                  .local_rank = rank,
+                  .local_size = size,
+                  .cores = share_of_cores(size, own, own),
+                  .store = store,
+                  .spec = folder / "spec.json",
+                  .folder = rank_folder(folder, rank),
+                  .state = state_folder(folder),
+                  .from_step = job.from_step};
+  if (where.remote_ranks != nullptr) {
+    setup.local_rank = where.remote_ranks->here().local_rank;
+    setup.local_size = where.remote_ranks->local_size(rank, size);
+    setup.cores = share_of_cores(setup.local_size, own, cores_of_parent());
   }
-  const RankFiles files{folder / "spec.json", rank_folder(folder, rank), state_folder(folder), job.from_step};
-  const Command command = rank_command(where.workers.worker(), files, store, place, job.spec, where.added);
+  const Command command = rank_command(where.workers.worker(), setup, job.spec, where.added);
   // Under a launcher one rank starts here, for which a server would only load the libraries once more.
-  auto process = where.followers == nullptr ? where.workers.start(command, interrupts)
-                                            : std::make_unique<Process>(command);
-  return std::make_unique<LocalRank>(rank, files.folder, std::move(process));
+  auto process = where.remote_ranks == nullptr ? where.workers.start(command, interrupts)
+                                               : std::make_unique<Process>(command);
+  return std::make_unique<LocalRank>(rank, setup.folder, std::move(process));
 }
 
 std::vector<std::unique_ptr<RunningRank>> started_ranks(const Job& job, const fs::path& folder,
                                                         const RankStart& where, Interrupts& interrupts) {
   const int64_t size = job.spec.train.world_size;
-  const std::string host = where.followers == nullptr ? kLoopback : where.followers->here().address;
+  const std::string host = where.remote_ranks == nullptr ? kLoopback : where.remote_ranks->here().address;
   const std::string store = host + ":" + std::to_string(free_port());
   std::vector<std::unique_ptr<RunningRank>> ranks;
   for (int64_t rank = 0; rank < size; ++rank)
-    if (rank == 0 || where.followers == nullptr)
+    if (rank == 0 || where.remote_ranks == nullptr)
       ranks.push_back(start_here(rank, job, folder, store, where, interrupts));
     else
-      ranks.push_back(where.followers->start(rank, job, store, folder));
+      ranks.push_back(where.remote_ranks->start(rank, job, store, folder));
   return ranks;
 }
 
@@ -65,7 +72,7 @@ class RunOfRanks : public LiveRun {
   std::optional<RunResult> poll() override {
     if (watch_->goes_on()) return std::nullopt;
     const RanksEnd end = watch_->end();
-    if (end.kind != RanksEnd::Kind::ok && !again_ && port_was_taken(end.ends.front())) {
+    if (end.kind != RanksEnd::Kind::ok && !again_ && port_was_in_use(end.ends.front())) {
       again_ = true;
       fs::remove_all(folder_ / "ranks");
       start();
@@ -78,16 +85,14 @@ class RunOfRanks : public LiveRun {
   }
   std::optional<RunResult> interrupt() override {
     const RanksEnd end = watch_->end(RanksEnd::Kind::interrupted);
-    if (!std::ranges::all_of(end.ends, [](const RankEnd& rank) { return rank.verdict() == kOk; }))
-      return std::nullopt;
-    return conclude_ranks(folder_, {.ends = end.ends, .names = end.names}, job_, limits_);
+    for (const RankEnd& rank : end.ends)
+      if (rank.verdict() != RankEnd::Verdict::ok) return std::nullopt;
+    return conclude_ranks(folder_, {.ends = end.ends}, job_, limits_);
   }
   /// Ranks on other machines report their ends over a connection, which no signal announces.
   std::chrono::milliseconds period() const override { return std::chrono::milliseconds(50); }
 
  private:
-  static constexpr auto kOk = RankEnd::Verdict::ok;
-
   void start() {
     ranks_ = started_ranks(job_, folder_, where_, interrupts_);
     watch_.emplace(ranks_, limits_, interrupts_);
@@ -110,16 +115,16 @@ RankLimits limits_of(const Job& job) {
   return limits;
 }
 
-std::optional<RunResult> obstacle(const RunSpec& spec, int64_t gpus, Followers* followers) {
+std::optional<RunResult> obstacle(const RunSpec& spec, int64_t gpus, RemoteRanks* remote_ranks) {
   const int64_t ranks = spec.train.world_size;
-  const std::string takes = "it needs " + std::to_string(ranks);
-  if (followers != nullptr) {
-    const Launched& here = followers->here();
+  const std::string needs = "it needs " + std::to_string(ranks);
+  if (remote_ranks != nullptr) {
+    const Launched& here = remote_ranks->here();
     if (ranks > here.size)
       return RunResult(BadEnd{
-          Status::skipped, takes + " ranks, but " + here.launcher + " started " + std::to_string(here.size),
+          Status::skipped, needs + " ranks, but " + here.launcher + " started " + std::to_string(here.size),
           ErrorCode::wrong_ranks});
-    auto missing = followers->missing(ranks);
+    auto missing = remote_ranks->missing(ranks);
     if (missing.empty()) return std::nullopt;
     RunResult result(BadEnd{Status::failed, std::move(missing), ErrorCode::rank_lost});
     result.cause = Cause::missing;
@@ -127,7 +132,7 @@ std::optional<RunResult> obstacle(const RunSpec& spec, int64_t gpus, Followers* 
   }
   const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus > 0);
   if (on_gpus && ranks > gpus && !(gpus > 0 && ranks_may_share_a_gpu()))
-    return RunResult(BadEnd{Status::skipped, takes + " GPUs, one per rank, but this machine has " +
+    return RunResult(BadEnd{Status::skipped, needs + " GPUs, one per rank, but this machine has " +
                                                  std::to_string(gpus) +
                                                  "\nuse --device cpu, or several machines"});
   return std::nullopt;

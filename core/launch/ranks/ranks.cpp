@@ -11,7 +11,6 @@ namespace {
 using Verdict = RankEnd::Verdict;
 using Kind = RanksEnd::Kind;
 constexpr double kMostSettles = 5;
-
 }  // namespace
 
 RankWatch::RankWatch(std::vector<std::unique_ptr<RunningRank>>& ranks, const RankLimits& limits,
@@ -38,12 +37,7 @@ RanksEnd RankWatch::end(Kind why) {
   const bool asked = why == Kind::interrupted || why == Kind::timed_out;
   if (!present.empty()) end_others(present, asked ? limits_.stop_grace_s : limits_.grace_s);
   settle(present);
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    outcome_.names.push_back(ranks_[i]->name());
-    outcome_.ends.push_back(std::move(*ends_[i]));
-  }
-  outcome_.order = order_;
-  outcome_.times = times_;
+  for (auto& end : ends_) outcome_.ends.push_back(std::move(*end));
   outcome_.ended_here = present;
   return std::move(outcome_);
 }
@@ -68,8 +62,9 @@ bool RankWatch::poll() {
 }
 
 void RankWatch::note_end(size_t i) {
-  order_.push_back(i);
-  times_.push_back(utc_now());
+  ends_[i]->name = ranks_[i]->name();
+  ends_[i]->time = utc_now();
+  outcome_.order.push_back(i);
   last_end_ = Clock::now();
   const Verdict verdict = ends_[i]->verdict();
   if (!first_failure_ && verdict != Verdict::ok) first_failure_ = last_end_;
@@ -79,8 +74,9 @@ void RankWatch::note_end(size_t i) {
 
 /// The first ended rank with this verdict, in order of ends.
 std::optional<size_t> RankWatch::first(Verdict verdict) const {
-  const auto found = std::ranges::find_if(order_, [&](size_t i) { return ends_[i]->verdict() == verdict; });
-  return found == order_.end() ? std::nullopt : std::optional(*found);
+  for (const size_t i : outcome_.order)
+    if (ends_[i]->verdict() == verdict) return i;
+  return std::nullopt;
 }
 
 void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
@@ -90,8 +86,7 @@ void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
   wait_for_ends(limits_.gone_s, /*patient=*/true);
   for (const size_t i : running()) {
     ends_[i] = RankEnd{.lost = "it did not report its end"};
-    order_.push_back(i);
-    times_.push_back(utc_now());
+    note_end(i);
   }
 }
 
@@ -106,13 +101,13 @@ void RankWatch::wait_for_ends(double limit_s, bool patient) {
 void RankWatch::settle(const std::vector<size_t>& present) {
   if (outcome_.kind == Kind::interrupted) return;
   const auto by_itself = [&](size_t i) { return std::ranges::count(present, i) == 0; };
-  for (const size_t i : order_) {
+  for (const size_t i : outcome_.order) {
     const auto& result = ends_[i]->result;
     // A rank that we ended counts if it reported that it had failed on its own.
-    const bool told = by_itself(i) || (result && result->cause == Cause::own);
-    if (told && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
+    const bool counts = by_itself(i) || (result && result->cause == Cause::own);
+    if (counts && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
   }
-  for (const size_t i : order_)
+  for (const size_t i : outcome_.order)
     if (by_itself(i) && ends_[i]->verdict() == Verdict::outside) return name(Kind::failed, i);
   if (outcome_.kind != Kind::ok) return name(outcome_.kind, least_far(present));
   const auto absence = first(Verdict::absence), peer = first(Verdict::peer);

@@ -34,15 +34,12 @@ struct RanksEnd {
   Kind kind = Kind::ok;
   size_t rank = 0;                      ///< the rank that explains the end
   std::string waiting = {};             ///< for `absent`: the message of a rank that waited for it
-  std::vector<RankEnd> ends;            ///< the end of each rank
-  std::vector<std::string> names;       ///< RunningRank::name() of all ranks
+  std::vector<RankEnd> ends;            ///< by rank
   std::vector<size_t> order = {};       ///< ranks in order of their ends
-  std::vector<std::string> times = {};  ///< times at which these ends were noticed
-  std::vector<size_t> ended_here = {};  ///< ranks that ended only after they were told to
+  std::vector<size_t> ended_here = {};  ///< ranks that ended only after a request
 };
 
-/// The result of a run whose ranks have all ended: rank 0's if all succeeded, otherwise one that names the
-/// rank that failed first.
+/// Rank 0's result if all ranks succeeded, otherwise one that names the rank that explains the end.
 RunResult conclude_ranks(const std::filesystem::path& run_folder, const RanksEnd&, const Job&,
                          const RankLimits&);
 
@@ -52,7 +49,7 @@ RunResult conclude_ranks(const std::filesystem::path& run_folder, const RanksEnd
 /// times.
 class RankWatch {
  public:
-  /// All arguments must outlive it.
+  /// The arguments must outlive it.
   RankWatch(std::vector<std::unique_ptr<RunningRank>>&, const RankLimits&, Interrupts&);
 
   /// Records new ends. Returns whether to wait for more.
@@ -77,8 +74,6 @@ class RankWatch {
   const RankLimits& limits_;
   Interrupts& interrupts_;
   std::vector<std::optional<RankEnd>> ends_;
-  std::vector<size_t> order_;       ///< ended ranks, in order of their ends
-  std::vector<std::string> times_;  ///< times at which these ends were noticed
   Clock::time_point last_end_ = Clock::now();
   std::optional<Clock::time_point> first_failure_, first_outside_, first_own_;
   RanksEnd outcome_;

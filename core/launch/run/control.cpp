@@ -150,11 +150,11 @@ int stop_signal_from_json(const Json& json) {
   return number;
 }
 
-Json to_json(const Farewell& farewell, const char* type) {
-  return {{"type", type}, {"code", farewell.code}, {"reason", farewell.reason}};
+Json to_json(const ClosingMessage& closing, const char* type) {
+  return {{"type", type}, {"code", closing.code}, {"reason", closing.reason}};
 }
 
-Farewell farewell_from_json(const Json& json) {
+ClosingMessage closing_message_from_json(const Json& json) {
   return {.code = small_number(json, "code"), .reason = required<std::string>(json, "reason")};
 }
 
@@ -165,10 +165,8 @@ double save_timeout_s() { return environment_seconds("OPTRUSH_SAVE_TIMEOUT", 25)
 std::string advice_on_joining(const Launched& here) {
   return "check that " + here.launcher +
          " starts this command for every rank; check that the other machines can reach " + here.address +
-         " (MASTER_ADDR), and that no firewall blocks port " + std::to_string(here.port) +
+         " (MASTER_ADDR), and that no firewall blocks port " + std::to_string(here.ports.front()) +
          "; set OPTRUSH_CONTROL_PORT for another port, or OPTRUSH_JOIN_TIMEOUT to wait longer than " +
          std::to_string(static_cast<int64_t>(join_timeout_s())) + " s";
 }
-
-std::string control_address(const Launched& here) { return here.address + ":" + std::to_string(here.port); }
 }  // namespace optrush

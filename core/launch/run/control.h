@@ -30,7 +30,7 @@ struct HardwareNames {
   std::string gpus;  ///< "8 x NVIDIA H100 80GB HBM3", of the whole machine; "": none
   bool operator==(const HardwareNames&) const = default;
 };
-/// The names of this machine. `root`: root of the file system.
+/// `root`: root of the file system.
 HardwareNames read_hardware_names(const std::filesystem::path& root = "/");
 
 /// Identity of a process of a job, and the values that all processes must share.
@@ -40,37 +40,32 @@ struct Hello {
   HardwareNames hardware;
 };
 Hello hello_of(const Launched&, const std::string& script_sha256);
+// Functions that read a message throw an Error if it is invalid.
 Json to_json(const Hello&);
-/// Throws an Error if the message is invalid.
 Hello hello_from_json(const Json&);
 /// The reason why a process does not belong to rank 0's job: another job, script or version; "" if it does.
 std::string refusal(const Hello& rank_0, const Hello& other);
 
 Json to_json(const RankEnd&);
-/// Throws an Error if the message is invalid.
 RankEnd rank_end_from_json(const Json&);
 
 Json to_json(const Seen&);
-/// Throws an Error if the message is invalid.
 Seen seen_from_json(const Json&);
-/// Reads `signal`. Throws an Error if it does not request a stop.
+/// Reads `signal`, which must request a stop.
 int stop_signal_from_json(const Json&);
 /// The content of `done` and `leave`.
-struct Farewell {
+struct ClosingMessage {
   int code = 0;
   std::string reason;  ///< "" after success
 };
-Json to_json(const Farewell&, const char* type);
-/// Throws an Error if the message is invalid.
-Farewell farewell_from_json(const Json&);
+Json to_json(const ClosingMessage&, const char* type);
+ClosingMessage closing_message_from_json(const Json&);
 
-/// Seconds for which processes of a job wait for each other at the start: OPTRUSH_JOIN_TIMEOUT, or 60 s.
+/// Seconds for the processes of a job to find each other: OPTRUSH_JOIN_TIMEOUT, or 60 s.
 double join_timeout_s();
-/// Seconds for a run that was told to stop to save its state: OPTRUSH_SAVE_TIMEOUT, or 25 s, because
-/// launchers usually wait 30 s between SIGTERM and SIGKILL.
+/// Seconds for a run to save its state after SIGTERM: OPTRUSH_SAVE_TIMEOUT, or 25 s, because launchers
+/// usually wait 30 s before SIGKILL.
 double save_timeout_s();
 /// Advice if processes do not find each other.
 std::string advice_on_joining(const Launched&);
-/// For example "node1:29501".
-std::string control_address(const Launched&);
 }  // namespace optrush

@@ -17,10 +17,6 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
-namespace {
-std::string preload_list(const External& external) { return join(external.preload, ":"); }
-}  // namespace
-
 Command external_command(const External& external, const RunSpec& spec, const fs::path& run_folder,
                          const fs::path& worker, const fs::path& start) {
   const fs::path folder = fs::absolute(run_folder);
@@ -54,7 +50,7 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   const std::string packages =
       own == spec.environment.end() ? environment_variable("PYTHONPATH") : own->second;
   command.environment.emplace_back("PYTHONPATH", path_with_our_package(packages));
-  if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));
+  if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", join(external.preload, ":"));
   return command;
 }
 
@@ -98,21 +94,21 @@ void complete_result(RunResult& result, const Json& stored) {
     trained += static_cast<double>(step.trained);
     lengths.insert(step.tokens);
   }
-  const auto& told = result.tokens_per_second;
-  if (rates.empty() && told) return;
+  const auto& reported = result.tokens_per_second;
+  if (rates.empty() && reported) return;
   if (rates.empty())
     throw Error(ErrorCode::invalid_file,
                 "its result has neither tokens_per_second nor timed steps from which it follows",
                 kProgramReports);
   const auto [slowest, fastest] = std::ranges::minmax(rates);
   constexpr double kRounding = 0.01;
-  if (told && (*told < slowest * (1 - kRounding) || *told > fastest * (1 + kRounding)))
+  if (reported && (*reported < slowest * (1 - kRounding) || *reported > fastest * (1 + kRounding)))
     throw Error(ErrorCode::invalid_file,
-                "its tokens_per_second is " + grouped(*told) + ", but its timed steps make " +
+                "its tokens_per_second is " + grouped(*reported) + ", but its timed steps make " +
                     grouped(slowest) + " to " + grouped(fastest),
                 "leave out tokens_per_second: it then follows from the tokens and seconds of the steps");
   if (!result.step_seconds) result.step_seconds = median(seconds);
-  if (told) return;
+  if (reported) return;
   // As the worker computes them: by the median step if all do the same work.
   const auto each = [&](double all) { return all / static_cast<double>(seconds.size()); };
   const double step = lengths.size() == 1 ? *median(seconds) : each(result.timed_seconds());

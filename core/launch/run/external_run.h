@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "experiment/external.h"
@@ -9,16 +8,14 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// How a program reports, for messages.
 inline constexpr const char* kProgramReports =
     "append one line per step to the file $OPTRUSH_METRICS: "
     R"({"event": "step", "step": 0, "timed": true, "tokens": 4096, "seconds": 0.2}; )"
     "loss, grad_norm and phases are optional (docs/guides/your_script.md)";
 
-/// The command of an external rung's run, with placeholders filled in. The run's files are also in
-/// environment variables (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_TRACE, OPTRUSH_WORKER,
-/// OPTRUSH_WORLD_SIZE), and OpenMP's variables are those of workers. `start`: value of {start}; empty if the
-/// command does not use it.
+/// The command of a program's run, with placeholders filled in. Its files are also in environment variables
+/// (OPTRUSH_SPEC, OPTRUSH_OUT ...), and OpenMP's variables are those of workers. `start`: value of {start};
+/// empty if the command does not use it.
 Command external_command(const External&, const RunSpec&, const std::filesystem::path& run_folder,
                          const std::filesystem::path& worker, const std::filesystem::path& start);
 

@@ -63,7 +63,7 @@ void Handshake::advance(std::string& arrived, std::string& pending) {
     there_.key = is_rank_0 ? lines_of_0 : lines_of_other;
     here_.key = is_rank_0 ? lines_of_other : lines_of_0;
     stage_ = Stage::proof;
-    // Rank 0 gives no proof to a stranger, who could try secrets on it.
+    // Rank 0 gives no proof to an unauthenticated peer, which could try secrets on it.
     if (!is_rank_0) pending += own_proof_;
   }
   if (stage_ == Stage::done || arrived.size() < kMac) return;
@@ -75,11 +75,7 @@ void Handshake::advance(std::string& arrived, std::string& pending) {
 
 std::string Handshake::Direction::next_mac(std::string_view line) {
   const std::string place = std::to_string(lines++) + " ";
-  const std::string raw = mac(key, {place, line});
-  std::string text(kMacText + 1, '\0');
-  sodium_bin2hex(text.data(), text.size(), bytes(raw), raw.size());
-  text.pop_back();
-  return text;
+  return hexadecimal(mac(key, {place, line}));
 }
 
 std::string Handshake::sealed(std::string_view line) {

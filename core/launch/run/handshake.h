@@ -14,9 +14,9 @@ class WrongSecret : public Error {
 };
 
 /// One end of a connection between rank 0 and another process of its job. Each end sends a greeting with a
-/// fresh random number. The other process then proves that it knows the secret, and after it rank 0: the
-/// proof is a MAC of both greetings and the end's role, so that it fits no other connection. After that every
-/// line has a MAC of its place and content under a key of this connection.
+/// fresh random number. The other process, then rank 0, proves that it knows the secret by a MAC of both
+/// greetings and its role, which fits no other connection. After that every line has a MAC of its place and
+/// content under a key of this connection.
 class Handshake {
  public:
   enum class End : uint8_t { rank_0, other };

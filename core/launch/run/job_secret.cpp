@@ -26,14 +26,7 @@ constexpr const char* kExport =
     "export OPTRUSH_JOB_SECRET=$(openssl rand -hex 32) before the launcher is started, and let it pass the "
     "variable to every process (mpirun: -x OPTRUSH_JOB_SECRET)";
 
-std::string random_text() {
-  const std::string bytes = random_bytes(kStored / 2);
-  std::string text(kStored + 1, '\0');
-  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
-                 bytes.size());
-  text.pop_back();
-  return text;
-}
+std::string random_text() { return hexadecimal(random_bytes(kStored / 2)); }
 
 /// The file of the secret; "" without a home folder.
 fs::path secret_file() {
@@ -91,6 +84,14 @@ std::string random_bytes(size_t size) {
   return bytes;
 }
 
+std::string hexadecimal(std::string_view bytes) {
+  std::string text(2 * bytes.size() + 1, '\0');
+  sodium_bin2hex(text.data(), text.size(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                 bytes.size());
+  text.pop_back();
+  return text;
+}
+
 std::string take_given_secret() {
   std::string given = environment_variable(kVariable);
   unsetenv(kVariable);
@@ -105,7 +106,6 @@ JobSecret job_secret(const std::string& given, bool one_machine) {
                 kExport, "environment");
   if (!given.empty()) return {given};
   const fs::path file = secret_file();
-  if (file.empty() && one_machine) return {};
   std::string why = file.empty() ? "HOME is not set" : "";
   if (!file.empty()) {
     if (auto secret = stored(file)) return {std::move(*secret)};

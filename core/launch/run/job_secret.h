@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 
 namespace optrush {
 /// What every process of a job knows and no other user does. It is in no log, spec, result or command line.
@@ -9,6 +10,7 @@ struct JobSecret {
 
 /// Random bytes from the kernel, as for keys.
 std::string random_bytes(size_t);
+std::string hexadecimal(std::string_view bytes);
 
 /// The value of OPTRUSH_JOB_SECRET, "" if it is not set. Removes the variable, so that no process that is
 /// started later inherits it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/seconds_since.h"
 #include "launch/run/control.h"
 #include "launch/run/external_run.h"
 #include "launch/run/restart.h"
@@ -10,7 +11,7 @@
 namespace optrush {
 namespace {
 bool is_good(const ProcessEnd& end, const std::filesystem::path& folder) {
-  if (end.kind != ProcessEnd::Kind::exited || end.code != 0) return false;
+  if (!end.ok()) return false;
   const auto result = read_result(folder);
   return result && result->ok();
 }
@@ -22,17 +23,15 @@ std::optional<RunResult> finish(LiveRun& run, double timeout_s, Interrupts& inte
                                 const std::function<void()>& tick) {
   const auto start = std::chrono::steady_clock::now();
   while (true) {
-    interrupts.take();
-    if (interrupts.signal() != 0) {
+    if (interrupts.poll() != 0) {
       if (tick) tick();
       return run.interrupt();
     }
     if (auto result = run.poll()) return result;
-    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - start;
-    const double left = timeout_s - past.count();
+    const double left = timeout_s - seconds_since(start);
     if (left <= 0) return run.time_out();
     if (tick) tick();
-    interrupts.wait(std::min(run.period(), std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)));
+    interrupts.wait(std::min(run.period(), tick_within(left)));
   }
 }
 
@@ -45,8 +44,7 @@ ProcessRun::ProcessRun(std::unique_ptr<Process> process, Job job, std::filesyste
       metrics_(folder_ / "metrics.jsonl", job_.external.has_value()) {}
 
 std::optional<RunResult> ProcessRun::end_misreporting() {
-  const bool ended = end_ && end_->kind == ProcessEnd::Kind::exited && end_->code == 0;
-  const std::string& problem = metrics_.update(ended).problem;
+  const std::string& problem = metrics_.update(/*ended=*/end_ && end_->ok()).problem;
   if (problem.empty()) return std::nullopt;
   process_->end(grace_of(job_), interrupts_);
   return RunResult(BadEnd{Status::failed,

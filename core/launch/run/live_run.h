@@ -17,13 +17,13 @@ class LiveRun {
   virtual ~LiveRun() = default;
   /// Its result after it has ended.
   virtual std::optional<RunResult> poll() = 0;
-  /// Ends it because its time is over. Returns its result.
+  /// Ends it because its time is over.
   virtual RunResult time_out() = 0;
   /// Ends it because of a signal: SIGTERM, a pause, SIGKILL. Such an end is not a result, unless the run
   /// succeeded anyway.
   virtual std::optional<RunResult> interrupt() = 0;
   /// How often to poll for its end, if no signal reports it.
-  virtual std::chrono::milliseconds period() const { return std::chrono::milliseconds(250); }
+  virtual std::chrono::milliseconds period() const { return kTick; }
 };
 
 /// Seconds between SIGTERM and SIGKILL: 5, or longer for a run that saves its state once more.
@@ -34,7 +34,6 @@ double grace_of(const Job&);
 std::optional<RunResult> finish(LiveRun&, double timeout_s, Interrupts&,
                                 const std::function<void()>& tick = {});
 
-/// A run in a single process.
 class ProcessRun : public LiveRun {
  public:
   ProcessRun(std::unique_ptr<Process>, Job, std::filesystem::path folder, Interrupts&);

@@ -13,38 +13,6 @@
 #include "results/run_result.h"
 
 namespace optrush {
-std::optional<double> RunState::tokens_per_second() const {
-  if (timed_seconds <= 0) return std::nullopt;
-  return timed_tokens / timed_seconds;
-}
-
-const RunState& MetricsTail::update(bool ended) {
-  struct stat present {};
-  if (stat(file_.c_str(), &present) != 0 || !S_ISREG(present.st_mode)) return state_;
-  if (opened_.get() < 0 || present.st_ino != inode_ || present.st_size < offset_) {
-    // Keeps the file open, because a new file could get the inode number of a removed one.
-    opened_ = Descriptor(open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    state_ = {};
-    partial_.clear();
-    offset_ = 0;
-  }
-  struct stat now {};
-  if (opened_.get() < 0 || fstat(opened_.get(), &now) != 0) return state_;
-  inode_ = now.st_ino;
-  if (now.st_size < offset_) return state_;
-  std::string added(static_cast<size_t>(now.st_size - offset_), '\0');
-  const ssize_t got = pread(opened_.get(), added.data(), added.size(), offset_);
-  added.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  offset_ += std::ssize(added);
-  partial_ += added;
-  size_t start = 0;
-  for (size_t end; (end = partial_.find('\n', start)) != std::string::npos; start = end + 1)
-    take(partial_.substr(start, end - start));
-  partial_.erase(0, start);
-  if (ended && !partial_.empty()) take(std::exchange(partial_, {}));
-  return state_;
-}
-
 namespace {
 constexpr size_t kMostShown = 200;
 
@@ -73,7 +41,39 @@ std::string report(const std::string& line, Json entry, Json& steps) {
 }
 }  // namespace
 
-void MetricsTail::take(const std::string& line) {
+std::optional<double> RunState::tokens_per_second() const {
+  if (timed_seconds <= 0) return std::nullopt;
+  return timed_tokens / timed_seconds;
+}
+
+const RunState& MetricsTail::update(bool ended) {
+  struct stat present {};
+  if (stat(file_.c_str(), &present) != 0 || !S_ISREG(present.st_mode)) return state_;
+  if (opened_.get() < 0 || present.st_ino != inode_ || present.st_size < offset_) {
+    // Keeps the file open, because a new file could get the inode number of a removed one.
+    opened_ = Descriptor(open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    state_ = {};
+    partial_.clear();
+    offset_ = 0;
+  }
+  struct stat now {};
+  if (opened_.get() < 0 || fstat(opened_.get(), &now) != 0) return state_;
+  inode_ = now.st_ino;
+  if (now.st_size < offset_) return state_;
+  std::string added(static_cast<size_t>(now.st_size - offset_), '\0');
+  const ssize_t got = pread(opened_.get(), added.data(), added.size(), offset_);
+  added.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  offset_ += std::ssize(added);
+  partial_ += added;
+  size_t start = 0;
+  for (size_t end; (end = partial_.find('\n', start)) != std::string::npos; start = end + 1)
+    read_line(partial_.substr(start, end - start));
+  partial_.erase(0, start);
+  if (ended && !partial_.empty()) read_line(std::exchange(partial_, {}));
+  return state_;
+}
+
+void MetricsTail::read_line(const std::string& line) {
   const Json entry = Json::parse(line, nullptr, false);
   if (external_ && state_.problem.empty())
     if (std::string problem = report(line, entry, state_.reported); !problem.empty())
@@ -83,15 +83,18 @@ void MetricsTail::take(const std::string& line) {
     const auto it = entry.find(key);
     return it != entry.end() && it->is_number() ? std::optional(it->get<double>()) : std::nullopt;
   };
+  const auto set_phase = [&](const char* key) {
+    if (const auto it = entry.find(key); it != entry.end() && it->is_string()) state_.phase = *it;
+  };
   const auto is = [&](const char* key, const Json& value) {
     const auto it = entry.find(key);
     return it != entry.end() && *it == value;
   };
   if (is("event", "phase")) {
-    if (const auto it = entry.find("name"); it != entry.end() && it->is_string()) state_.phase = *it;
+    set_phase("name");
   } else if (is("event", "progress")) {
     state_.steps = static_cast<int64_t>(number("steps").value_or(0));
-    if (const auto it = entry.find("phase"); it != entry.end() && it->is_string()) state_.phase = *it;
+    set_phase("phase");
   } else if (is("event", "continued")) {
     state_.steps_before = state_.steps;
   } else if (is("event", "length")) {
@@ -100,7 +103,7 @@ void MetricsTail::take(const std::string& line) {
     ++state_.steps;
     state_.loss = number("loss");
     state_.seconds += number("seconds").value_or(0);
-    take_loss();
+    add_loss();
     if (is("timed", true)) {
       const auto processed = number("processed_tokens");
       state_.timed_tokens += processed ? *processed : number("tokens").value_or(0);
@@ -112,7 +115,7 @@ void MetricsTail::take(const std::string& line) {
   }
 }
 
-void MetricsTail::take_loss() {
+void MetricsTail::add_loss() {
   auto& losses = state_.losses;
   if (!state_.loss) return losses.clear();
   if (std::ssize(losses) == kSmoothedSteps) losses.erase(losses.begin());

@@ -31,8 +31,7 @@ struct RunState {
   int64_t length_by(const TrainSpec& train) const { return length > 0 ? length : train.warmup + train.steps; }
 };
 
-/// Follows a file to which another process appends, or that it replaces by one that starts with the progress
-/// so far.
+/// Follows a file to which a run appends, or that it replaces by one that starts with the progress so far.
 class MetricsTail {
  public:
   /// `external`: another program writes the file, so each line is checked.
@@ -43,8 +42,8 @@ class MetricsTail {
   const RunState& update(bool ended = false);
 
  private:
-  void take(const std::string& line);
-  void take_loss();
+  void read_line(const std::string& line);
+  void add_loss();
 
   std::filesystem::path file_;
   bool external_;

@@ -10,7 +10,7 @@ namespace optrush {
 namespace {
 constexpr double kLimit = 30;  // seconds to open the GPU
 constexpr size_t kLongestLine = 4096;
-constexpr std::chrono::milliseconds kTick{50};
+constexpr std::chrono::milliseconds kPollPeriod{50};
 }  // namespace
 
 PreparedWorker::PreparedWorker(ForkServer& workers, Command command, Interrupts& interrupts)
@@ -30,15 +30,12 @@ bool PreparedWorker::wait() try {
     if (!channel_)
       if (Descriptor next = accept_from(listener_); next.get() >= 0)
         channel_.emplace(std::move(next), kLongestLine);
-    if (channel_ && channel_->receive()) {
-      ready_ = true;
-      break;
-    }
-    interrupts_.take();
-    if (interrupts_.signal() != 0 || seconds_since(start) > kLimit || process_->poll() ||
+    ready_ = channel_ && channel_->receive();
+    if (ready_) break;
+    if (interrupts_.poll() != 0 || seconds_since(start) > kLimit || process_->poll() ||
         (channel_ && !channel_->is_open()))
       return false;
-    interrupts_.wait(kTick, {channel_ ? channel_->descriptor() : listener_.get()});
+    interrupts_.wait(kPollPeriod, {channel_ ? channel_->descriptor() : listener_.get()});
   }
   return true;
 } catch (const Error&) {  // the message is not JSON: it is another worker

@@ -10,9 +10,9 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostTold = 5;
+constexpr size_t kMostListed = 5;
 
-std::string told(const JournalEntry& restart) {
+std::string description_of(const JournalEntry& restart) {
   const int64_t kept = restart.kept.value_or(0);
   const std::string from =
       kept > 0 ? "from the state after step " + std::to_string(kept) : "from the beginning";
@@ -58,10 +58,10 @@ std::string note_of(const std::vector<JournalEntry>& restarts) {
   for (const JournalEntry& restart : restarts) again += restart.made.value_or(0) - restart.kept.value_or(0);
   std::string note = "it started again " + counted(std::ssize(restarts), "time") +
                      " after a fault, and made " + counted(again, "step") + " again";
-  for (size_t i = 0; i < std::min(restarts.size(), kMostTold); ++i)
-    note += (i == 0 ? ": " : "; ") + told(restarts[i]);
-  if (restarts.size() > kMostTold)
-    note += "; journal.jsonl lists " + std::to_string(restarts.size() - kMostTold) + " more";
+  for (size_t i = 0; i < std::min(restarts.size(), kMostListed); ++i)
+    note += (i == 0 ? ": " : "; ") + description_of(restarts[i]);
+  if (restarts.size() > kMostListed)
+    note += "; journal.jsonl lists " + std::to_string(restarts.size() - kMostListed) + " more";
   return note;
 }
 

@@ -26,6 +26,13 @@ BadEnd describe_kill(const std::optional<bool>& out_of_memory) {
   return {Status::crashed,
           "killed by a SIGKILL from another program or user (the kernel reports no out-of-memory kill)"};
 }
+
+/// Returns the SHA-256 of the file.
+std::string write_hashed(const fs::path& file, const Json& json) {
+  const std::string content = json_text(json);
+  write_file(file, content);
+  return sha256(content);
+}
 }  // namespace
 
 std::optional<RunResult> read_result(const fs::path& run_folder, std::string* problem) {
@@ -54,7 +61,7 @@ BadEnd describe_bad_end(const ProcessEnd& end, const Limits& limits) {
 BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::string& problem,
                     const std::string& last_seen, const std::string& log_name, const std::string& log) {
   BadEnd bad = describe_bad_end(end, limits);
-  if (end.kind == ProcessEnd::Kind::exited && end.code == 0) bad.reason = problem;
+  if (end.ok()) bad.reason = problem;
   bad.reason += ", " + last_seen;
   if (bad.status == Status::timeout)
     bad.reason +=
@@ -75,15 +82,6 @@ std::string last_seen(const RunState& state, const TrainSpec& train) {
 std::string last_lines(const std::string& log_name, const std::string& log) {
   return log.empty() ? "" : "\nlast lines of " + log_name + ":\n" + log;
 }
-
-namespace {
-/// Returns the SHA-256 of the file.
-std::string write_hashed(const fs::path& file, const Json& json) {
-  const std::string content = json_text(json);
-  write_file(file, content);
-  return sha256(content);
-}
-}  // namespace
 
 std::string store_job(const fs::path& run_folder, const Job& job) {
   if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
@@ -120,10 +118,9 @@ namespace {
 RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
   const std::string program = job.external ? "the command" : "the worker";
   std::string problem;
-  const bool clean = end.kind == ProcessEnd::Kind::exited && end.code == 0;
   const Limits limits{.timeout_s = job.spec.timeout_s};
   if (job.external) keep_printed_result(run_folder);
-  if (job.external && clean) keep_reported_steps(run_folder);
+  if (job.external && end.ok()) keep_reported_steps(run_folder);
   auto result = read_result(run_folder, &problem);
   try {
     if (result && result->ok() && job.external)
@@ -131,8 +128,8 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
   } catch (const Error& e) {
     result = RunResult(failed(e, e.message() + "\n" + e.cure()));
   }
-  if (result && clean && end.orphans.empty()) return *result;
-  if (result && !clean)
+  if (result && end.ok() && end.orphans.empty()) return *result;
+  if (result && !end.ok())
     result->notes.push_back("after its result was written, " + program +
                             " failed: " + describe_bad_end(end, limits).reason);
   if (!result) {
@@ -141,7 +138,7 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
                                 "log.txt", log_tail(run_folder / "log.txt")));
     if (ended_from_outside(end)) result->cause = Cause::lost;
     const bool mute = end.kind == ProcessEnd::Kind::timed_out && state.steps == 0;
-    if (job.external && (clean || mute))  // after the first line, which is the problem
+    if (job.external && (end.ok() || mute))  // after the first line, which is the problem
       result->reason.insert(std::min(result->reason.size(), result->reason.find('\n')),
                             std::string("\n") + kProgramReports);
   }

@@ -35,16 +35,13 @@ BadEnd describe_end(const ProcessEnd&, const Limits&, const std::string& problem
                     const std::string& last_seen, const std::string& log_name, const std::string& log);
 /// For example "after step 4 of 13" or "in phase loading".
 std::string last_seen(const RunState&, const TrainSpec&);
-/// "
-/// last lines of log.txt:
-/// ..."; "" if the log is empty.
+/// The lines below a heading with the log's name; "" if the log is empty.
 std::string last_lines(const std::string& log_name, const std::string& log);
 
 /// The last bytes of a regular file; "" if it can't be read.
 std::string end_of_file(const std::filesystem::path& file, int64_t bytes);
-/// The last lines of a text, for a reason; "" if it is empty.
+/// The last lines of a text, for a reason; log_tail() of a file. "" if it is empty.
 std::string last_lines_of(std::string text);
-/// The last lines of a log, for a reason; "" if it is empty.
 std::string log_tail(const std::filesystem::path& log);
 
 /// File in the run's folder: how the ranks ended in each failed start.

@@ -37,10 +37,10 @@ bool uses_start(const External& external) {
 }
 }  // namespace
 
-RunStarter::RunStarter(const fs::path& worker, Followers* followers, const fs::path& starts,
+RunStarter::RunStarter(const fs::path& worker, RemoteRanks* remote_ranks, const fs::path& starts,
                        Interrupts& interrupts)
     : workers_(worker, ForkServer::Use::runs),
-      followers_(followers),
+      remote_ranks_(remote_ranks),
       starts_(fs::absolute(starts)),
       needs_(interrupts),
       interrupts_(interrupts) {
@@ -55,8 +55,10 @@ RunStarter::~RunStarter() {
 std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folder, const Environment& added) {
   try {
     if (job.external) return external(job, folder, added);
-    if (job.spec.train.world_size > 1) return ranks(job, folder, added);
-    return worker(job, folder, added);
+    if (job.spec.train.world_size == 1) return worker(job, folder, added);
+    if (auto end = obstacle(job.spec, gpus_, remote_ranks_))
+      return std::make_unique<UnstartedRun>(std::move(*end));
+    return start_ranks(job, folder, {workers_, remote_ranks_, added}, interrupts_);
     // for example: the program is missing, its start can't be exported, or no more processes are allowed
   } catch (const Error& e) {
     return std::make_unique<UnstartedRun>(RunResult(failed(e, e.message())));
@@ -76,7 +78,7 @@ std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& fold
 
 Command RunStarter::command_of(const Job& job, const fs::path& folder) const {
   // torchrun limits OpenMP to one thread per process, but the other processes are idle here.
-  const int64_t cores = followers_ == nullptr ? 0 : usable_cores();
+  const int64_t cores = remote_ranks_ == nullptr ? 0 : usable_cores();
   Command command{{workers_.worker(), "run", "--spec", folder / "spec.json", "--out", folder},
                   worker_environment(job.spec, cores),
                   folder / "log.txt"};
@@ -95,13 +97,6 @@ void RunStarter::wait_until_prepared() {
   if (prepared_ && !prepared_->wait()) prepared_.reset();
 }
 
-/// Starts ranks in this process or in the other processes of a launcher's job.
-std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folder, const Environment& added) {
-  if (auto end = obstacle(job.spec, gpus_, followers_))
-    return std::make_unique<UnstartedRun>(std::move(*end));
-  return start_ranks(job, folder, {workers_, followers_, added}, interrupts_);
-}
-
 std::optional<fs::path> RunStarter::exported_start(const RunSpec& spec) {
   const RunSpec start = start_of(spec);
   const fs::path folder = starts_ / spec_sha256(start).substr(0, 16), spec_file = folder.string() + ".json",
@@ -116,7 +111,7 @@ std::optional<fs::path> RunStarter::exported_start(const RunSpec& spec) {
                    log},
                   limits, interrupts_);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
-  if (end.kind != ProcessEnd::Kind::exited || end.code != 0)
+  if (!end.ok())
     throw Error(ErrorCode::crashed, "the initial state could not be exported: " +
                                         describe_bad_end(end, limits).reason + "\n" + log_tail(log));
   fs::rename(unfinished, folder);

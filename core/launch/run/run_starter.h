@@ -14,15 +14,15 @@ namespace optrush {
 /// Starts a job: a worker, several ranks, or another program.
 class RunStarter {
  public:
-  /// `followers`: the other processes of a launcher's job; null: there are none. `starts`: folder for the
-  /// exported starts of external programs.
-  RunStarter(const std::filesystem::path& worker, Followers* followers, const std::filesystem::path& starts,
-             Interrupts&);
+  /// `remote_ranks`: of a launcher's job; null: there are none. `starts`: folder for the exported starts of
+  /// external programs.
+  RunStarter(const std::filesystem::path& worker, RemoteRanks* remote_ranks,
+             const std::filesystem::path& starts, Interrupts&);
   ~RunStarter();
   RunStarter(const RunStarter&) = delete;
   RunStarter& operator=(const RunStarter&) = delete;
 
-  /// Sets the number of GPUs of this machine. Must be called before several ranks start.
+  /// Must be called before several ranks start.
   void machine_has(int64_t gpus) { gpus_ = gpus; }
   /// The workers of a round are forks of one server.
   void begin_round() {
@@ -39,7 +39,6 @@ class RunStarter {
 
  private:
   std::unique_ptr<LiveRun> worker(const Job&, const std::filesystem::path& folder, const Environment& added);
-  std::unique_ptr<LiveRun> ranks(const Job&, const std::filesystem::path& folder, const Environment& added);
   std::unique_ptr<LiveRun> external(const Job&, const std::filesystem::path& folder,
                                     const Environment& added);
 
@@ -52,7 +51,7 @@ class RunStarter {
 
   ForkServer workers_;
   std::optional<PreparedWorker> prepared_;  ///< none, or for a run that has not started
-  Followers* followers_;
+  RemoteRanks* remote_ranks_;
   std::filesystem::path starts_;  ///< removed at the end
   Needs needs_;
   Interrupts& interrupts_;

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/files.h"
+#include "base/listed_files.h"
 #include "base/number_text.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
@@ -25,9 +26,8 @@ std::optional<double> free_bytes(const fs::path& folder) {
 
 double bytes_in(const fs::path& folder) {
   double sum = 0;
-  if (fs::is_directory(folder))
-    for (const auto& entry : fs::recursive_directory_iterator(folder))
-      if (entry.is_regular_file()) sum += static_cast<double>(entry.file_size());
+  for (const ListedFile& file : listed_files(folder, Unreadable::skipped))
+    sum += static_cast<double>(file.size);
   return sum;
 }
 

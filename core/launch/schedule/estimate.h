@@ -6,7 +6,6 @@
 #include "results/stored.h"
 
 namespace optrush {
-/// The estimated time of runs, from stored runs of the same spec.
 struct TimeEstimate {
   double seconds = 0;  ///< seconds of the runs with an estimate
   size_t known = 0, all = 0;

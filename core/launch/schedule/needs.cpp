@@ -93,19 +93,19 @@ bool samples_with_tokenizer(const RunSpec& spec) {
   const std::string checkpoint = spec.model.value("checkpoint", "");
   return !spec.sample.prompts.empty() && !checkpoint.empty() && has_tokenizer(checkpoint);
 }
+
+/// The missing parts of runs that sample text with the tokenizer of a checkpoint.
+std::vector<MissingPart> missing_for_samples() {
+  const fs::path python = project_python();
+  if (python.empty()) return {kNoPython};
+  const TemporaryFolder folder;
+  const fs::path requirements = folder.path() / "requirements.txt";
+  write_file(requirements, "transformers\n");
+  if (missing_packages(python, requirements).empty()) return {};
+  return {{python.string() + " lacks transformers, which reads the tokenizer of the checkpoint for sample",
+           python.string() + " -m pip install transformers"}};
+}
 }  // namespace
-
-const std::vector<std::string>& Needs::missing_packages_of(const std::string& requirements) {
-  const auto [found, first] = packages_.try_emplace(requirements);
-  if (first) found->second = missing_packages(project_python(), requirements);
-  return found->second;
-}
-
-const std::string& Needs::complaint_about(const std::string& library) {
-  const auto [found, first] = complaints_.try_emplace(library);
-  if (first) found->second = complaint_of_loader(library, interrupts_);
-  return found->second;
-}
 
 std::vector<MissingPart> Needs::missing(const External& external) {
   std::vector<MissingPart> parts;
@@ -116,30 +116,24 @@ std::vector<MissingPart> Needs::missing(const External& external) {
     parts.push_back({"there is no program '" + program + "'", cure_of_system_part(external)});
   if (!external.requirements.empty() && !python.empty()) {
     const fs::path file = fs::path(external.folder) / external.requirements;
-    if (const auto& missing = missing_packages_of(file); !missing.empty()) {
+    const auto [missing, is_new] = packages_.try_emplace(file);
+    if (is_new) missing->second = missing_packages(python, file);
+    if (!missing->second.empty()) {
       const std::string set_up = set_up_command(file);
-      parts.push_back({python.string() + " lacks " + join(missing),
+      parts.push_back({python.string() + " lacks " + join(missing->second),
                        set_up.empty() ? python.string() + " -m pip install -r " + file.string() : set_up});
     }
   }
-  for (const auto& library : external.preload)
-    if (const auto& complaint = complaint_about(library); !complaint.empty()) {
-      const bool absent = complaint.find("cannot open shared object file") != std::string::npos;
-      parts.push_back({"the library " + library + " is missing" + (absent ? "" : ": " + complaint),
-                       cure_of_system_part(external)});
-    }
+  for (const auto& library : external.preload) {
+    const auto [found, is_new] = complaints_.try_emplace(library);
+    if (is_new) found->second = complaint_of_loader(library, interrupts_);
+    const std::string& complaint = found->second;
+    if (complaint.empty()) continue;
+    const bool absent = complaint.find("cannot open shared object file") != std::string::npos;
+    parts.push_back({"the library " + library + " is missing" + (absent ? "" : ": " + complaint),
+                     cure_of_system_part(external)});
+  }
   return parts;
-}
-
-std::vector<MissingPart> Needs::missing_for_samples() {
-  const fs::path python = project_python();
-  if (python.empty()) return {kNoPython};
-  const TemporaryFolder folder;
-  const fs::path requirements = folder.path() / "requirements.txt";
-  write_file(requirements, "transformers\n");
-  if (missing_packages(python, requirements).empty()) return {};
-  return {{python.string() + " lacks transformers, which reads the tokenizer of the checkpoint for sample",
-           python.string() + " -m pip install transformers"}};
 }
 
 std::string reason_of(const std::vector<MissingPart>& parts) {
@@ -172,7 +166,7 @@ void require_what_is_needed(const Expanded& expanded, const std::vector<std::str
       if (first) found->second = missing_for_plugins(words);
       parts = found->second;
       if (samples_with_tokenizer(variant.spec)) {
-        if (!of_samples) of_samples = needs.missing_for_samples();
+        if (!of_samples) of_samples = missing_for_samples();
         parts.insert(parts.end(), of_samples->begin(), of_samples->end());
       }
     }

@@ -15,32 +15,24 @@ struct MissingPart {
   auto operator<=>(const MissingPart&) const = default;
 };
 
-/// Checks the requirements of external rungs and samples: Python, packages, preloaded libraries, the program.
-/// Each question is asked once.
+/// Checks the requirements of external programs: Python, packages, preloaded libraries, the program. Each
+/// question is asked once.
 class Needs {
  public:
   explicit Needs(Interrupts& interrupts) : interrupts_(interrupts) {}
 
-  /// The missing parts of an external program.
   std::vector<MissingPart> missing(const External&);
-  /// The missing parts of runs that sample text with the tokenizer of a checkpoint.
-  std::vector<MissingPart> missing_for_samples();
 
  private:
-  const std::vector<std::string>& missing_packages_of(const std::string& requirements);
-  const std::string& complaint_about(const std::string& library);
-
   Interrupts& interrupts_;
   std::map<std::string, std::vector<std::string>> packages_;  ///< missing packages, by requirements file
   std::map<std::string, std::string> complaints_;             ///< messages of the loader, by library
 };
 
-/// The reason of a run that is skipped because of missing parts.
 std::string reason_of(const std::vector<MissingPart>&);
 
 /// Throws a UsageError if a wanted rung's program, the compiler or Python of one of its plugins, or the
-/// package that reads a tokenizer for its sample is missing. It names the parts, the rungs, and the command
-/// that installs them. `only`: as in Schedule. Requirements that no command can install, such as a GPU, are
-/// left to the plans.
+/// package that reads a tokenizer for its sample is missing, with the command that installs it. `only`: as in
+/// Schedule. Requirements that no command can install, such as a GPU, are left to the plans.
 void require_what_is_needed(const Expanded&, const std::vector<std::string>& only, Interrupts&);
 }  // namespace optrush

@@ -20,7 +20,6 @@ struct Pair {
   bool settled = false;              ///< decided in a race
 };
 
-/// The state before a round.
 struct RoundState {
   Until until;
   double seconds_left = 0;

@@ -23,7 +23,6 @@ struct RunCost {
   }
 };
 
-/// The state before a round of an experiment with a time limit.
 struct PaceState {
   double seconds_left = 0;
   int64_t rounds = 0;                 ///< rounds missing to kMinRounds; at least 1
@@ -32,7 +31,6 @@ struct PaceState {
   std::vector<int64_t> leaves_first;  ///< variants in the order in which they are left out; without the base
 };
 
-/// How to run the remaining rounds.
 struct Pace {
   int64_t steps = 0;              ///< maximum per run; all runs of a round make the same number
   std::vector<int64_t> left_out;  ///< variants without further runs

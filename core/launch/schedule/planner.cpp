@@ -153,8 +153,7 @@ std::optional<Planned> plan_variant(const Variant& variant, const PlanRequest& r
     // only the prediction.
     if (is_there(out)) {
       Planned made = planned(read_answer(out), variant, request.as_gpu);
-      const bool failed = end.kind != ProcessEnd::Kind::exited || end.code != 0;
-      if (failed && made.plan && !made.plan->memory && made.plan->no_forecast.empty())
+      if (!end.ok() && made.plan && !made.plan->memory && made.plan->no_forecast.empty())
         made.plan->no_forecast = "the prediction failed: " + describe_bad_end(end, request.limits).reason;
       return made;
     }

@@ -25,7 +25,6 @@ struct Planned {
   bool lacks_memory = false;         ///< the predicted memory does not fit into this machine
 };
 
-/// How plans are made.
 struct PlanRequest {
   ForkServer& workers;
   Limits limits;
@@ -42,10 +41,9 @@ std::optional<Planned> plan_variant(const Variant&, const PlanRequest&, Interrup
 /// The wanted variants without a plan.
 using NoPlans = std::map<int64_t, Planned>;
 /// Plans the wanted variants and stores the plans in `plans` by variant. If a rung of a ladder is refused,
-/// the rungs above it are stacked on the rung below it, so `variants`, to which the schedule refers, change.
-/// Therefore rungs below a wanted one are also planned. `begins` is called for each variant for which a
-/// worker is started. A variant that shares the runs of another variant gets its plan. Returns none if a
-/// signal came first.
+/// the rungs above it are stacked on the rung below it, so `variants`, to which the schedule refers, change,
+/// and rungs below a wanted one are also planned. A variant that shares the runs of another variant gets its
+/// plan. `begins` is called before a worker is started. Returns none if a signal came first.
 std::optional<NoPlans> plan_all(const Experiment&, std::vector<Variant>& variants, const Schedule&,
                                 Plans& plans, const PlanRequest&, Interrupts&,
                                 const std::function<void(const Variant&)>& begins);

@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/files.h"
 #include "base/suggest.h"
@@ -12,10 +13,6 @@
 
 namespace optrush {
 namespace {
-void append(std::vector<Job>& jobs, const std::vector<Job>& more) {
-  jobs.insert(jobs.end(), more.begin(), more.end());
-}
-
 /// The rung with this name, otherwise those that match the pattern.
 std::vector<std::string> chosen_by(const std::string& pattern, const std::vector<std::string>& names) {
   if (std::ranges::find(names, pattern) != names.end()) return {pattern};
@@ -70,20 +67,14 @@ std::vector<Job> Schedule::round(int64_t round, const Plans& plans) const {
   return jobs;
 }
 
-std::vector<Job> Schedule::gate(const Plans& plans, const Variant& variant) const {
+std::vector<Job> Schedule::gate(const Plans& plans, const Variant& variant, bool repeat) const {
   std::vector<Job> jobs;
   if (!variant.has_own_runs() || !wanted(variant)) return jobs;
   const GateCheck check = plan_check(variants_, plans, variant.index);
   for (const auto& extra : {check.reference, check.subject})
     if (extra) jobs.push_back(job(*extra, extra->purpose, 0));
+  if (repeat && check.repeat) jobs.push_back(job(*check.repeat, Purpose::repeat, check.repeat->round));
   return jobs;
-}
-
-std::vector<Job> Schedule::repeat(const Plans& plans, const Variant& variant) const {
-  if (!variant.has_own_runs() || !wanted(variant)) return {};
-  const GateCheck check = plan_check(variants_, plans, variant.index);
-  if (!check.repeat) return {};
-  return {job(*check.repeat, Purpose::repeat, check.repeat->round)};
 }
 
 RunSpec drift_of(RunSpec base) {
@@ -104,10 +95,11 @@ std::vector<Job> Schedule::drift(const Plans& plans, int64_t rounds) const {
 
 std::vector<Job> Schedule::all(const Plans& plans) const {
   auto jobs = round(0, plans);
+  const auto append = [&](std::vector<Job> more) { std::ranges::move(more, std::back_inserter(jobs)); };
   for (const auto& variant : variants_)
-    if (plans.at(static_cast<size_t>(variant.index))) append(jobs, gate(plans, variant));
-  for (int64_t i = 1; i < rounds_.value_or(1); ++i) append(jobs, round(i, plans));
-  append(jobs, drift(plans, rounds_.value_or(1)));
+    if (plans.at(static_cast<size_t>(variant.index))) append(gate(plans, variant));
+  for (int64_t i = 1; i < rounds_.value_or(1); ++i) append(round(i, plans));
+  append(drift(plans, rounds_.value_or(1)));
   return jobs;
 }
 

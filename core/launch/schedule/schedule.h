@@ -45,19 +45,17 @@ class Schedule {
   /// The jobs of a round: every variant once (A B C A B C), so that a machine's drift cancels.
   std::vector<Job> round(int64_t round, const Plans& plans) const;
   /// The additional runs of the gate for a variant, which must have a plan; none if the variant shares
-  /// another's runs, where they are checked.
-  std::vector<Job> gate(const Plans& plans, const Variant&) const;
-  /// A second run of a variant's reference, if only that can decide the check.
-  std::vector<Job> repeat(const Plans& plans, const Variant&) const;
-  /// The base again; none if nothing is compared with it, if `interleave = true` compares every run with runs
-  /// of the same time, or if it saves states: then it is a training and would take as long again. `rounds`:
-  /// the number of rounds before it.
+  /// another's runs, where they are checked. `repeat`: with a second run of its reference, if only that can
+  /// decide the check.
+  std::vector<Job> gate(const Plans& plans, const Variant&, bool repeat = false) const;
+  /// The base again, after `rounds` rounds; none if nothing is compared with it, if `interleave = true`
+  /// compares every run with runs of the same time, or if it saves states: it would take as long again.
   std::vector<Job> drift(const Plans& plans, int64_t rounds) const;
   /// First round, gate, other rounds (unless their number is open), drift.
   std::vector<Job> all(const Plans& plans) const;
 
   Job measured(const Variant&, int64_t round) const;
-  /// A description of a run: "round 2/3", "round 2", "round 2/3, seed 7", "gate probe", "drift".
+  /// "round 2/3", "round 2", "round 2/3, seed 7", "gate probe", "drift".
   std::string describe(const RunSpec&) const;
 
  private:

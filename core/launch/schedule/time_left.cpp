@@ -43,15 +43,12 @@ std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way
   }
   if (later.empty()) return left;
   const double present = with_these.expected(work_of(under_way.front().spec)).value_or(0);
-  std::map<Purpose, double> means;  // for kinds without a finished run
-  const auto mean = [&](Purpose purpose) {
-    const auto [it, is_new] = means.try_emplace(purpose, 0);
-    if (is_new) it->second = with_these.mean_of(purpose).value_or(present);
-    return it->second;
-  };
+  std::map<Purpose, double> means;  // for kinds without a finished run, computed once: there may be thousands
   for (const auto& [work, count] : later) {
     const bool known = with_these.took_.contains({work.purpose, work.variant});
-    left += static_cast<double>(count) * (known ? *with_these.expected(work) : mean(work.purpose));
+    if (!known && !means.contains(work.purpose))
+      means[work.purpose] = with_these.mean_of(work.purpose).value_or(present);
+    left += static_cast<double>(count) * (known ? *with_these.expected(work) : means.at(work.purpose));
   }
   return left;
 }

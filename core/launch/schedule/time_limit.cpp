@@ -1,7 +1,6 @@
 #include "launch/schedule/time_limit.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/number_text.h"
 #include "base/text.h"
@@ -19,8 +18,6 @@ constexpr int64_t kGainDivisor = 2;
 int64_t fewest_of_first_round(const TrainSpec& train) {
   return std::max(kFewestSteps, static_cast<int64_t>(kStepsForAFall) - train.warmup);
 }
-
-size_t rounds_of_pair(const Pair& pair) { return pair.rounds; }
 
 /// The times of runs, corrected by the wall time of the round before.
 std::map<int64_t, RunCost> corrected_costs(const Analysis& a, const Round& before, Limit& limit,
@@ -100,7 +97,7 @@ Round limited_round_after(const Round& before, const Analysis& now, double past,
   leave_out();
   for (const int64_t variant : limit.left_out) costs.erase(variant);
   const size_t least =
-      state.pairs.empty() ? kMinRounds : std::ranges::min(state.pairs, {}, rounds_of_pair).rounds;
+      state.pairs.empty() ? kMinRounds : std::ranges::min(state.pairs, {}, &Pair::rounds).rounds;
   if (const auto base = costs.find(0); base != costs.end() && !limit.tight)
     state.seconds_left -= base->second.seconds(base->second.steps);  // it runs again at the end
   if (least < kMinRounds) {
@@ -125,8 +122,8 @@ Round limited_round_after(const Round& before, const Analysis& now, double past,
       limit.left_out.insert(pace.left_out.begin(), pace.left_out.end());
       leave_out();
     }
-    if (limit.tight && !limit.told) next.note = note_of(pace, without_drift, now, next.number, left);
-    limit.told = limit.told || limit.tight;
+    if (limit.tight && !limit.noted) next.note = note_of(pace, without_drift, now, next.number, left);
+    limit.noted = limit.noted || limit.tight;
   }
   if (until.enough_s > 0 && least >= kMinRounds)
     state.seconds_left = std::min(state.seconds_left, until.enough_s - past);

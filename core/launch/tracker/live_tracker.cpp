@@ -45,7 +45,7 @@ void LiveTracker::check(const std::string& tracker, Interrupts& interrupts) {
   const TemporaryFolder scratch;
   const fs::path log = scratch.path() / "log.txt";
   const ProcessEnd end = run_process(command_of({tracker}, log), {kCheckTimeout}, interrupts);
-  if (interrupts.signal() != 0 || (end.kind == ProcessEnd::Kind::exited && end.code == 0)) return;
+  if (interrupts.signal() != 0 || end.ok()) return;
   const std::string said = log_tail(log);
   if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)
     throw UsageError(ErrorCode::missing_requirement,

@@ -5,9 +5,8 @@
 #include "process/process.h"
 
 namespace optrush {
-/// Shows the steps of runs in TensorBoard or Weights & Biases while they are made: a process follows
-/// metrics.jsonl of the runs and writes to live/TRACKER in the report's folder with the tracker's Python
-/// package.
+/// Shows the steps of runs in TensorBoard or Weights & Biases while they are made: a process in Python
+/// follows metrics.jsonl of the runs and writes to live/TRACKER in the report's folder.
 class LiveTracker {
  public:
   /// `tracker`: tensorboard or wandb; check() must have accepted it.

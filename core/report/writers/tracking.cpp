@@ -34,7 +34,7 @@ void run_script(Json job, const std::string& tracker, const fs::path& folder) {
   Interrupts interrupts;
   const fs::path script = Installation::of_this_program().scripts / "trackers/tracking.py";
   const ProcessEnd end = run_process({{python, script, file}, {}, log}, {kExportTimeout}, interrupts);
-  if (end.kind == ProcessEnd::Kind::exited && end.code == 0) return;
+  if (end.ok()) return;
   const std::string said = last_line(read_file(log));
   if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)
     throw Error(ErrorCode::missing_requirement,

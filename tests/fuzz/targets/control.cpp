@@ -31,7 +31,7 @@ void read_message(const Json& message) try {
   }
   if (type == "signal") fuzz::hold(asks_to_stop(stop_signal_from_json(message)), "it asks to stop");
   if (type == "done" || type == "leave") {
-    const int code = farewell_from_json(message).code;
+    const int code = closing_message_from_json(message).code;
     fuzz::hold(code >= 0 && code <= 255, "it is an exit code");
   }
   if (type == "start") {

@@ -1,4 +1,4 @@
-// The bytes of a stranger at the port of a job, and of a stranger who plays rank 0.
+// The bytes of an unauthenticated peer at the port of a job, and of one that plays rank 0.
 #include "launch/run/handshake.h"
 
 #include <sys/socket.h>
@@ -18,13 +18,14 @@ FUZZ_TARGET(handshake) {
     static_cast<void>(::send(far.get(), data, size, MSG_NOSIGNAL));
     ::shutdown(far.get(), SHUT_WR);
     fuzz::feed([&] {
-      for (int i = 0; i < 3; ++i) fuzz::hold(!channel.receive(), "no message of a stranger is read");
+      for (int i = 0; i < 3; ++i)
+        fuzz::hold(!channel.receive(), "no message of an unauthenticated peer is read");
       fuzz::hold(!channel.is_open(), "a channel ends where the other side does");
     });
-    fuzz::hold(!channel.is_trusted(), "a stranger is not trusted");
+    fuzz::hold(!channel.is_trusted(), "an unauthenticated peer is not trusted");
     std::string heard(4096, '\0');
     const ssize_t got = ::recv(far.get(), heard.data(), heard.size(), 0);
-    fuzz::hold(got <= 40 + 32, "a stranger gets no line");
+    fuzz::hold(got <= 40 + 32, "an unauthenticated peer gets no line");
   }
   return 0;
 }

@@ -29,7 +29,7 @@ FUZZ_TARGET(launcher) {
     fuzz::hold(here->size > 1 && here->rank >= 0 && here->rank < here->size, "a rank is one of the job's");
     fuzz::hold(here->local_size > 0 && here->local_rank >= 0 && here->local_rank < here->local_size,
                "a local rank is one of the machine's");
-    fuzz::hold(here->port > 0, "rank 0 has a port");
+    fuzz::hold(!here->ports.empty() && here->ports.front() > 0, "rank 0 has a port");
   });
   return 0;
 }

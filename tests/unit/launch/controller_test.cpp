@@ -137,16 +137,13 @@ TEST_F(Controller, NewReportRemovesOnlyFilesOfTheOldOne) {
   write_file(report() / "report.md", "![speed](speed.svg)\n[loss](loss.svg)\n");
   std::vector<std::string> warnings;
   Experiment next = experiment({"a"});
-  EXPECT_EQ(begun_report(report(), next, /*resume=*/false,
-                         [&](const std::string& text) { warnings.push_back(text); }),
-            report());
+  EXPECT_EQ(begun_report(report(), next, /*resume=*/false, warnings), report());
   for (const auto& file : others) EXPECT_TRUE(fs::exists(report() / file)) << file;
   for (const auto& file : own) EXPECT_FALSE(fs::exists(report() / file)) << file;
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_THAT(warnings[0], AllOf(HasSubstr("replaces the report of 2 rounds"), HasSubstr("one of 1 round;")));
   run(next);
-  begun_report(report(), experiment({"a"}, 2), false,
-               [&](const std::string& text) { warnings.push_back(text); });
+  begun_report(report(), experiment({"a"}, 2), false, warnings);
   EXPECT_EQ(warnings.size(), 1U) << "it has more rounds";
 }
 
@@ -319,7 +316,7 @@ TEST_F(Controller, NamesThatAreNotFolderNamesAreRefused) {
 }
 
 TEST_F(Controller, FolderHasOneController) {
-  const FolderLock held(report());
+  const Descriptor held = lock_folder(report());
   EXPECT_THAT(error_of([&] { run(experiment({})); }), HasSubstr("another optrush process"));
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fixture.h"
-#include "launch/ranks/followers.h"
+#include "launch/ranks/remote_ranks.h"
 #include "machine/socket.h"
 
 namespace optrush::testing {
@@ -29,7 +29,7 @@ class JobTest : public Launch {
             .local_rank = rank,
             .local_size = 3,
             .address = "127.0.0.1",
-            .port = port_,
+            .ports = {port_},
             .job = "j"};
   }
   /// A connection to the port, before anything is sent.

@@ -50,7 +50,7 @@ TEST(Launcher, Torchrun) {
   EXPECT_EQ(found->local_rank, 1);
   EXPECT_EQ(found->local_size, 4);
   EXPECT_EQ(found->address, "node0");
-  EXPECT_EQ(found->port, 29401) << "torchrun listens at MASTER_PORT";
+  EXPECT_EQ(found->ports.front(), 29401) << "torchrun listens at MASTER_PORT";
   EXPECT_EQ(found->job, "job:29400");
   EXPECT_EQ(launcher_of(variables_with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->job,
             "job:29400:2");
@@ -61,7 +61,7 @@ TEST(Launcher, SingleMachineUsesTheLoopbackAddress) {
 }
 
 TEST(Launcher, TheControlPortCanBeChosen) {
-  EXPECT_EQ(launcher_of(variables_with(kTorchrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}))->port, 4000);
+  EXPECT_EQ(launcher_of(variables_with(kTorchrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}))->ports.front(), 4000);
 }
 
 TEST(Launcher, InvalidVariablesAreNamed) {
@@ -93,9 +93,9 @@ TEST(Launcher, Mpirun) {
   EXPECT_EQ(found->rank, 1);
   EXPECT_EQ(found->local_size, 2);
   EXPECT_EQ(found->address, "127.0.0.1");
-  EXPECT_GE(found->port, 15000) << "the port depends on the job";
-  EXPECT_LT(found->port, 25000);
-  EXPECT_EQ(launcher_of(variables_with(kMpirun, {{"MASTER_PORT", "29500"}}))->port, 29501);
+  EXPECT_GE(found->ports.front(), 15000) << "the port depends on the job";
+  EXPECT_LT(found->ports.front(), 25000);
+  EXPECT_EQ(launcher_of(variables_with(kMpirun, {{"MASTER_PORT", "29500"}}))->ports.front(), 29501);
   EXPECT_EQ(found->job, "12");
 }
 
@@ -139,13 +139,12 @@ TEST(Launcher, PortsFollowFromTheJob) {
                                                   {"SLURM_STEP_ID", std::to_string(step)},
                                                   {"SLURM_PROCID", rank}}));
       };
-      auto ports = of_rank("0")->more_ports;
-      ports.insert(ports.begin(), of_rank("0")->port);
+      auto ports = of_rank("0")->ports;
       EXPECT_EQ(ports.size(), 8U);
       EXPECT_EQ(std::set<uint16_t>(ports.begin(), ports.end()).size(), ports.size());
       EXPECT_GE(std::ranges::min(ports), 15000);
       EXPECT_LT(std::ranges::max(ports), 25000);
-      EXPECT_EQ(of_rank("3")->port, ports.front());
+      EXPECT_EQ(of_rank("3")->ports, ports);
       std::ranges::sort(ports);
       EXPECT_TRUE(all.insert(ports).second) << job << "." << step;
     }
@@ -153,14 +152,13 @@ TEST(Launcher, PortsFollowFromTheJob) {
 
 TEST(Launcher, GivenPortTakesPrecedence) {
   const auto found = launcher_of(variables_with(kSrun, {{"MASTER_PORT", "4000"}}));
-  EXPECT_EQ(found->port, 4001);
-  EXPECT_EQ(found->more_ports.size(), 8U);
+  EXPECT_EQ(found->ports.front(), 4001);
+  EXPECT_EQ(found->ports.size(), 9U);
   const auto control = launcher_of(variables_with(kSrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}));
-  EXPECT_EQ(control->port, 4000);
-  EXPECT_TRUE(control->more_ports.empty()) << "there is only one port";
+  EXPECT_EQ(control->ports, std::vector<uint16_t>{4000}) << "there is only one port";
   Variables by_hand = kTorchrun;
   by_hand.erase("TORCHELASTIC_RUN_ID");
-  EXPECT_TRUE(launcher_of(by_hand)->more_ports.empty()) << "the job of another port is unknown";
+  EXPECT_EQ(launcher_of(by_hand)->ports.size(), 1U) << "the job of another port is unknown";
 }
 
 TEST(Launcher, StepOfSrunTakesPrecedenceOverItsJob) {

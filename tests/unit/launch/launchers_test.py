@@ -195,9 +195,9 @@ def srun(job):
     expect_same_code(processes[1], code)
 
 
-def expect_same_code(follower, code):
+def expect_same_code(agent, code):
     """A launcher gets the exit code of rank 0 on every machine."""
-    its_code, out, error = end_of(follower)
+    its_code, out, error = end_of(agent)
     expect(its_code == code and out == "", (its_code, code, error))
     said = f"ends with exit code {code}" in error and "rank 1 (host " in error
     expect(said if code else error == "", error)
@@ -217,8 +217,8 @@ def other_script(job):
     processes = [job.by_slurm(0), job.by_slurm(1, script=other)]
     code, out, error = end_of(processes[0])
     expect(code == 1 and "it has a different script" in error, error)
-    follower_code, out, error = end_of(processes[1])
-    expect(follower_code == 1 and "it has a different script" in error and out == "", error)
+    agent_code, out, error = end_of(processes[1])
+    expect(agent_code == 1 and "it has a different script" in error and out == "", error)
     results = job.results()
     expect(results["base"][0] == "ok", "one rank is enough for it")
     expect(results["good"][0] == "failed" and "it has a different script" in results["good"][1], results["good"])
@@ -333,7 +333,7 @@ def taken_control_port(job):
     expect(code == 1 and f"port {job.port + 1}" in error and "OPTRUSH_CONTROL_PORT" in error, error)
 
 
-def lost_follower(job):
+def lost_agent(job):
     job.script = job.write_script("job.lua", [("talks", 2), ("good", 2)])
     processes = [job.by_slurm(rank) for rank in range(2)]
     wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")
@@ -404,7 +404,7 @@ def late_signal(job):
 
 
 def second_signal(job):
-    """A follower that does not end at the first signal ends at the second, and the job has its exit code."""
+    """An agent that does not end at the first signal ends at the second, and the job has its exit code."""
     job.script = job.write_script("job.lua", [("slow", 2)])
     processes = [job.by_slurm(rank) for rank in range(2)]
     wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")

@@ -52,8 +52,8 @@ class LedgerTest : public Launch {
   }
   std::vector<std::string> course(const Experiment& e, const RunRequest& request, const Start& start) {
     const Expanded expanded(e);
-    Ledger ledger(expanded, request, [](const std::string&) {});
-    told_.clear();
+    Ledger ledger(expanded, request);
+    notes_.clear();
     std::vector<std::string> course;
     double seconds = 0, round_began = 0;
     const auto run = [&](const Job& job) {
@@ -104,7 +104,7 @@ class LedgerTest : public Launch {
         ledger.end();
         break;
       }
-      for (auto& note : ledger.take_notes()) told_.push_back(std::move(note));
+      for (auto& note : ledger.take_notes()) notes_.push_back(std::move(note));
     }
     return course;
   }
@@ -124,7 +124,7 @@ class LedgerTest : public Launch {
     ledger.plan(failures);
   }
 
-  std::vector<std::string> told_;  ///< notes of the last course
+  std::vector<std::string> notes_;  ///< notes of the last course
 
  private:
   static std::string ids(const std::vector<Job>& jobs) {

@@ -33,7 +33,7 @@ class LedgerReplay : public testing::LedgerTest {
     const Expanded expanded(e);
     RunRequest request = resuming();
     request.reports = reports;
-    Ledger ledger(expanded, request, [](const std::string&) {});
+    Ledger ledger(expanded, request);
     ledger.describe(Json::object());
     make_plans(ledger, {"unplanned"});
     return known(ledger);
@@ -63,7 +63,7 @@ TEST_F(LedgerReplay, ReadsWhatTheLedgerHad) {
   {
     // A start that makes all runs again knows its results from memory only.
     fs::remove_all(report() / "runs");
-    Ledger ledger(expanded, again, [](const std::string&) {});
+    Ledger ledger(expanded, again);
     ledger.describe(Json::object());
     make_plans(ledger, {"unplanned"});
     for (const Job& job : ledger.schedule().all(ledger.plans())) {

@@ -42,7 +42,7 @@ class LiveRunTest : public ::testing::Test {
     ProcessRun live(std::make_unique<Process>(command), job, folder_ / "run", interrupts);
     const auto result = finish(live, timeout_s_, interrupts);
     if (sender.joinable()) sender.join();
-    interrupts.take();
+    interrupts.poll();
     heard_ = interrupts.signal();
     return result;
   }
@@ -126,7 +126,7 @@ TEST_F(LiveRunTest, RepeatedSignalsOfALauncherCountOnce) {
 
 TEST_F(LiveRunTest, SignalToAnotherProcessNamesThatProcess) {
   Interrupts interrupts;
-  interrupts.hear(SIGTERM, "rank 1 (host h)");
+  interrupts.forward(SIGTERM, "rank 1 (host h)");
   EXPECT_EQ(interrupts.signal(), SIGTERM);
   EXPECT_EQ(interrupts.describe(), "SIGTERM (terminated), which rank 1 (host h) was sent");
 }

@@ -63,7 +63,7 @@ TEST_F(NextTest, FailedRungIsNotRunAgain) {
   EXPECT_THAT(after_plans(course(experiment({"a", "b"}, 2), request(), {.ends = {{"01-a-r1", Status::oom}}})),
               ElementsAre("round 1", "run 00-base-r1", "run 01-a-r1", "run 02-b-r1", "gate", "round 2",
                           "run 00-base-r2", "run 02-b-r2", "over", "last gate", "run 00-base-drift", "stop"));
-  EXPECT_THAT(told_, ElementsAre("a is left out of the remaining rounds"));
+  EXPECT_THAT(notes_, ElementsAre("a is left out of the remaining rounds"));
   EXPECT_EQ(reason("01-a-r2"), "not run: round 1 ended as 'oom'");
   EXPECT_THAT(after_plans(course(experiment({"a", "b"}, 2), resuming())),
               ElementsAre("round 1", "gate", "round 2", "over", "last gate", "stop"))
@@ -73,7 +73,7 @@ TEST_F(NextTest, FailedRungIsNotRunAgain) {
   EXPECT_THAT(
       after_plans(course(experiment({"a", "b"}, 2), again)),
       ElementsAre("round 1", "run 01-a-r1", "gate", "round 2", "run 01-a-r2", "over", "last gate", "stop"));
-  EXPECT_THAT(told_, ElementsAre("01-a-r1 is rerun: it ended as 'oom'"));
+  EXPECT_THAT(notes_, ElementsAre("01-a-r1 is rerun: it ended as 'oom'"));
 }
 
 TEST_F(NextTest, RungWithoutAPlanIsNotRun) {
@@ -134,7 +134,7 @@ TEST_F(NextTest, RunsOfAGroupAreInterleaved) {
       after_plans(course(e, resuming())),
       ElementsAre("round 1", "gate", "round 2", "group 00-base-r2 01-a-r2", "over", "last gate", "stop"))
       << "a group is repeated";
-  EXPECT_THAT(told_, Contains(HasSubstr("1 completed runs of round 2 are rerun")));
+  EXPECT_THAT(notes_, Contains(HasSubstr("1 completed runs of round 2 are rerun")));
   EXPECT_TRUE(std::filesystem::exists(report() / "replaced/00-base-r2/result.json"));
 }
 
@@ -166,7 +166,7 @@ TEST_F(NextTest, NoRoundBeginsAfterTheLimit) {
   EXPECT_THAT(after_plans(course(open({"a"}, 30), request(), {.step_seconds = 1})),
               ElementsAre("round 1", "run 00-base-r1, in turns", "run 01-a-r1, in turns", "gate", "over",
                           "last gate", "stop"));
-  EXPECT_THAT(told_, ElementsAre(HasSubstr("no comparison will be decided")));
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("no comparison will be decided")));
 }
 
 TEST_F(NextTest, RaceStopsDecidedRungs) {
@@ -220,7 +220,7 @@ TEST_F(NextTest, GpuIsOpenedForTheNextRun) {
   Experiment e = experiment({"a"});
   Expanded expanded(e);
   const RunRequest fresh = request();
-  Ledger ledger(expanded, fresh, [](const std::string&) {});
+  Ledger ledger(expanded, fresh);
   ledger.describe(Json::object());
   make_plans(ledger);
   for (auto& plan : ledger.outline().plans)
@@ -237,16 +237,16 @@ TEST_F(NextTest, GpuIsOpenedForTheNextRun) {
 class NextOfAJob : public testing::JobTest {};
 
 TEST_F(NextOfAJob, RanksOfOtherProcessesAreNotInterleaved) {
-  Followers followers(place(0), "sha", secret_);
+  RemoteRanks remote_ranks(place(0), "sha", secret_);
   RunRequest launched = request();
-  launched.followers = &followers;
+  launched.remote_ranks = &remote_ranks;
   for (const auto& [ranks, interleaved] : {std::pair(1, true), std::pair(3, false)}) {
     Experiment e = experiment({"a"});
     e.interleave = Interleave::on;
     e.label = std::to_string(ranks);
     e.base.train.world_size = ranks;
     const Expanded expanded(e);
-    Ledger ledger(expanded, launched, [](const std::string&) {});
+    Ledger ledger(expanded, launched);
     ledger.describe(Json::object());
     for (auto& plan : ledger.outline().plans) plan = Plan{.problem = e.base.train};
     ledger.plan({});

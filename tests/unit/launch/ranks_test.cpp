@@ -27,10 +27,10 @@ class ScriptedRank : public RunningRank {
     bool answers = true;  ///< when it has ended
     int64_t steps = 0;
   };
-  ScriptedRank(int64_t rank, Script script) : rank_(rank), script_(std::move(script)) {}
+  ScriptedRank(int64_t rank, Script script) : RunningRank(rank_name(rank, "h")), script_(std::move(script)) {}
 
   std::optional<RankEnd> poll() override {
-    if (told_ || !script_.answers) return std::nullopt;
+    if (reported_ || !script_.answers) return std::nullopt;
     RankEnd end = script_.end;
     end.state.steps = script_.steps;
     if (killed_ != 0)
@@ -39,22 +39,20 @@ class ScriptedRank : public RunningRank {
              .state = end.state};
     else if (!script_.after || Clock::now() - start_ < *script_.after)
       return std::nullopt;
-    told_ = true;
+    reported_ = true;
     return end;
   }
   void terminate() override {
     if (script_.listens) killed_ = SIGTERM;
   }
   void kill() override { killed_ = SIGKILL; }
-  std::string name() const override { return rank_name(rank_, "h"); }
-  bool has_ended() const { return told_; }
+  bool has_ended() const { return reported_; }
 
  private:
-  int64_t rank_;
   Script script_;
   Clock::time_point start_ = Clock::now();
   int killed_ = 0;
-  bool told_ = false;
+  bool reported_ = false;
 };
 using Script = ScriptedRank::Script;
 
@@ -125,7 +123,7 @@ class Ranks : public ::testing::Test {
     if (interrupts.signal() != 0) kind = RanksEnd::Kind::interrupted;
     last_ = watch.end(kind);
     sender.join();
-    interrupts.take();
+    interrupts.poll();
     return last_.kind;
   }
 

@@ -22,17 +22,17 @@ using ::testing::Pair;
 class Resume : public testing::Launch {
  protected:
   /// Moves the stored runs that are none of this experiment to replaced/. Returns them by the reason.
-  std::map<std::string, std::vector<std::string>> strangers(Experiment e, int64_t rounds,
+  std::map<std::string, std::vector<std::string>> unrelated(Experiment e, int64_t rounds,
                                                             const Continues& continues) const {
     e.rounds = rounds;
     const Expanded expanded(e);
-    std::map<std::string, std::vector<std::string>> strangers;
+    std::map<std::string, std::vector<std::string>> unrelated;
     for (const fs::path& run : folders_in(report() / "runs"))
-      if (const auto why = why_strange(run, expanded.variants, e, continues); !why.empty()) {
-        strangers[why].push_back(run.filename());
-        set_aside(run);
+      if (const auto why = why_unrelated(run, expanded.variants, e, continues); !why.empty()) {
+        unrelated[why].push_back(run.filename());
+        archive_run(run);
       }
-    return strangers;
+    return unrelated;
   }
 };
 
@@ -70,7 +70,7 @@ TEST_F(Resume, RunsChangedSpecsAgain) {
 
 TEST_F(Resume, NamesTheFieldsThatChanged) {
   const auto moved = [&](const Experiment& e, int64_t rounds) {
-    return strangers(e, rounds, [](const Variant&) { return false; });
+    return unrelated(e, rounds, [](const Variant&) { return false; });
   };
   auto e = experiment({"a", "b"}, 2);
   e.parts[0].rungs[1].settings = {{"train", {{"micro_batch", 2}}}};
@@ -88,7 +88,7 @@ TEST_F(Resume, NamesTheFieldsThatChanged) {
 
 TEST_F(Resume, NamesRunsThatAreNotPartOfTheExperiment) {
   run(experiment({"a"}, 2));
-  const auto found = strangers(experiment({"renamed"}, 1), 1, [](const Variant&) { return true; });
+  const auto found = unrelated(experiment({"renamed"}, 1), 1, [](const Variant&) { return true; });
   EXPECT_THAT(found.at("the experiment has no such run"), ElementsAre("00-base-r2", "01-a-r1", "01-a-r2"));
 }
 
@@ -98,7 +98,7 @@ TEST_F(Resume, KeepsRunsThatContinue) {
   run(e);
   e.base.train.lr = 0.01;
   std::vector<std::string> asked;
-  const auto found = strangers(e, 1, [&](const Variant& variant) {
+  const auto found = unrelated(e, 1, [&](const Variant& variant) {
     asked.push_back(variant.name);
     return variant.index == 1;
   });

@@ -1,4 +1,4 @@
-// Strangers at the port of a job, and between its processes. They do not know the job's secret.
+// Unauthenticated peers at the port of a job, and between its processes: they do not know the job's secret.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 
 #include "ends.h"
 #include "job_fixture.h"
-#include "launch/run/follow.h"
+#include "launch/run/rank_agent.h"
 
 namespace optrush {
 namespace {
@@ -41,28 +41,28 @@ class PortTest : public JobTest {
   PortTest() {
     member_.send(to_json(hello_of(place(1), "sha")));
     EXPECT_TRUE(becomes_true([&] {
-      followers_.listen(interrupts_);
+      remote_ranks_.listen(interrupts_);
       return member_.receive().has_value();
     }));
   }
-  /// Serves until the other side has closed the connection. Returns what the stranger got.
-  std::string heard_by(const Descriptor& stranger) {
+  /// Serves until the other side has closed the connection. Returns what the peer got.
+  std::string heard_by(const Descriptor& peer) {
     std::string heard;
     EXPECT_TRUE(becomes_true([&] {
-      followers_.listen(interrupts_);
-      return !hear(stranger, heard);
+      remote_ranks_.listen(interrupts_);
+      return !hear(peer, heard);
     })) << "rank 0 closes the connection";
     return heard;
   }
   void expect_the_member_is_served() {
-    EXPECT_THAT(followers_.missing(2), ::testing::IsEmpty());
+    EXPECT_THAT(remote_ranks_.missing(2), ::testing::IsEmpty());
     RunSpec spec;
     spec.train.world_size = 3;
-    const auto rank = followers_.start(1, {.id = "r", .spec = spec}, "127.0.0.1:1", folder_.path());
+    const auto rank = remote_ranks_.start(1, {.id = "r", .spec = spec}, "127.0.0.1:1", folder_.path());
     EXPECT_EQ(next(member_).value("type", ""), "start");
     EXPECT_FALSE(rank->poll());
     Json end = to_json(RankEnd{.log = "mine"});
-    end["run"] = followers_runs_ += 1;
+    end["run"] = remote_runs_ += 1;
     member_.send(end);
     std::optional<RankEnd> came;
     EXPECT_TRUE(becomes_true([&] { return (came = rank->poll()).has_value(); }));
@@ -72,9 +72,9 @@ class PortTest : public JobTest {
   static constexpr size_t kGreeting = 40, kProof = 32;
 
   Interrupts interrupts_;
-  Followers followers_{place(0), "sha", secret_};
+  RemoteRanks remote_ranks_{place(0), "sha", secret_};
   Channel member_ = connected();
-  int64_t followers_runs_ = 0;
+  int64_t remote_runs_ = 0;
 };
 
 TEST_F(PortTest, HelloWithoutAProofIsNotRead) {
@@ -82,29 +82,29 @@ TEST_F(PortTest, HelloWithoutAProofIsNotRead) {
        {hello_line(2), std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, 'x'), std::string("\n"),
         Handshake(Handshake::End::other, secret_).greeting() + std::string(kProof, 'x') + hello_line(2),
         Handshake(Handshake::End::other, secret_).greeting() + hello_line(2)}) {
-    const Descriptor stranger = socket();
-    say(stranger, text);
-    const std::string heard = heard_by(stranger);
+    const Descriptor peer = socket();
+    say(peer, text);
+    const std::string heard = heard_by(peer);
     EXPECT_LE(heard.size(), kGreeting + kProof);
     if (heard.size() > kGreeting) {
       EXPECT_EQ(heard.substr(kGreeting), std::string(kProof, '\0'));
     }
   }
-  EXPECT_THAT(followers_.missing(3), HasSubstr("rank 2: it has not joined"));
+  EXPECT_THAT(remote_ranks_.missing(3), HasSubstr("rank 2: it has not joined"));
   expect_the_member_is_served();
 }
 
 TEST_F(PortTest, AnotherSecretIsRefusedAndReported) {
-  Channel stranger = connected(JobSecret{"the secret of another user"});
-  stranger.send(to_json(hello_of(place(2), "sha")));
+  Channel peer = connected(JobSecret{"the secret of another user"});
+  peer.send(to_json(hello_of(place(2), "sha")));
   EXPECT_THROW(
       while (true) {
-        followers_.listen(interrupts_);
-        stranger.receive();
+        remote_ranks_.listen(interrupts_);
+        peer.receive();
       },
       WrongSecret);
-  followers_.join(0.05, interrupts_);
-  const auto notes = followers_.take_notes();
+  remote_ranks_.join(0.05, interrupts_);
+  const auto notes = remote_ranks_.take_notes();
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_THAT(notes[0], HasSubstr("rank 2 of 3 did not join"));
   EXPECT_THAT(notes[0], HasSubstr("it has another secret"));
@@ -113,7 +113,7 @@ TEST_F(PortTest, AnotherSecretIsRefusedAndReported) {
 }
 
 TEST_F(PortTest, RecordedMemberIsNotLetInAgain) {
-  // A member joins through the stranger, who records all that it sends.
+  // A member joins through the peer, which records all that it sends.
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
   const Descriptor near(ends[0]);
@@ -128,7 +128,7 @@ TEST_F(PortTest, RecordedMemberIsNotLetInAgain) {
       hear(near, there);
       recorded += there;
       say(port, there);
-      followers_.listen(interrupts_);
+      remote_ranks_.listen(interrupts_);
       hear(port, here);
       say(near, here);
       if (const auto message = second.receive()) welcome = message->value("type", "");
@@ -138,18 +138,18 @@ TEST_F(PortTest, RecordedMemberIsNotLetInAgain) {
   }
   port.close();
   EXPECT_TRUE(becomes_true([&] {
-    followers_.listen(interrupts_);
-    return !followers_.missing(3).empty();
+    remote_ranks_.listen(interrupts_);
+    return !remote_ranks_.missing(3).empty();
   })) << "the true member has left";
-  const Descriptor stranger = socket();
-  say(stranger, recorded);
-  EXPECT_EQ(heard_by(stranger).substr(kGreeting), std::string(kProof, '\0'));
-  EXPECT_THAT(followers_.missing(3), HasSubstr("rank 2"));
+  const Descriptor peer = socket();
+  say(peer, recorded);
+  EXPECT_EQ(heard_by(peer).substr(kGreeting), std::string(kProof, '\0'));
+  EXPECT_THAT(remote_ranks_.missing(3), HasSubstr("rank 2"));
   expect_the_member_is_served();
 }
 
-TEST_F(PortTest, LineOfAStrangerInAConnectionEndsThatConnection) {
-  const auto rank = followers_.start(1, {.id = "r"}, "127.0.0.1:1", folder_.path());
+TEST_F(PortTest, LineOfAnotherPeerInAConnectionEndsThatConnection) {
+  const auto rank = remote_ranks_.start(1, {.id = "r"}, "127.0.0.1:1", folder_.path());
   EXPECT_EQ(next(member_).value("type", ""), "start");
   const int copy = dup(member_.descriptor());
   const Descriptor wire(copy);
@@ -157,14 +157,14 @@ TEST_F(PortTest, LineOfAStrangerInAConnectionEndsThatConnection) {
             "\n");
   std::optional<RankEnd> end;
   EXPECT_TRUE(becomes_true([&] {
-    followers_.listen(interrupts_);
+    remote_ranks_.listen(interrupts_);
     return (end = rank->poll()).has_value();
   }));
   EXPECT_THAT(end.value().lost, HasSubstr("a line that the other process did not send"));
   EXPECT_EQ(interrupts_.signal(), 0) << "the line has no effect";
 }
 
-TEST_F(PortTest, SlowStrangerIsNotWaitedFor) {
+TEST_F(PortTest, SlowPeerIsNotWaitedFor) {
   const Descriptor slow = socket(), silent = socket();
   const std::string greeting = Handshake(Handshake::End::other, secret_).greeting();
   const auto start = std::chrono::steady_clock::now();
@@ -173,7 +173,7 @@ TEST_F(PortTest, SlowStrangerIsNotWaitedFor) {
   EXPECT_TRUE(becomes_true([&] {
     if (std::chrono::steady_clock::now() - start > milliseconds(500) * said)
       say(slow, greeting.substr(said++, 1));
-    followers_.listen(interrupts_);
+    remote_ranks_.listen(interrupts_);
     return !hear(slow, heard) && !hear(silent, heard);
   }));
   EXPECT_LT(said, greeting.size()) << "it is closed before it has sent its greeting";
@@ -185,54 +185,54 @@ size_t open_descriptors() {
       std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
 }
 
-TEST_F(PortTest, TenThousandStrangersNeitherUseUpDescriptorsNorKeepAMemberOut) {
+TEST_F(PortTest, TenThousandPeersNeitherUseUpDescriptorsNorKeepAMemberOut) {
   constexpr size_t kAll = 10'000, kAtOnce = 200, kMostServed = 128;
   const size_t before = open_descriptors();
   const linger reset{1, 0};  // no connection stays behind in TIME_WAIT
-  std::deque<Descriptor> strangers;
+  std::deque<Descriptor> peers;
   std::optional<Channel> second;
   bool joined = false;
   size_t most = 0;
   for (size_t made = 0; made < kAll; ++made) {
-    strangers.push_back(socket());
-    ASSERT_GE(strangers.back().get(), 0);
-    setsockopt(strangers.back().get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    peers.push_back(socket());
+    ASSERT_GE(peers.back().get(), 0);
+    setsockopt(peers.back().get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     // Some say nothing, some greet and wait, some speak another protocol.
-    if (made % 3 == 1) say(strangers.back(), Handshake(Handshake::End::other, secret_).greeting());
-    if (made % 3 == 2) say(strangers.back(), "\x16\x03\x01");
-    if (strangers.size() > kAtOnce) strangers.pop_front();
+    if (made % 3 == 1) say(peers.back(), Handshake(Handshake::End::other, secret_).greeting());
+    if (made % 3 == 2) say(peers.back(), "\x16\x03\x01");
+    if (peers.size() > kAtOnce) peers.pop_front();
     if (made == kAll / 2) {
       second.emplace(connected());
       second->send(to_json(hello_of(place(2), "sha")));
     }
     if (made % 50 == 0) {
       std::this_thread::sleep_for(milliseconds(3));
-      followers_.listen(interrupts_);
+      remote_ranks_.listen(interrupts_);
       if (second && !joined) joined = second->receive().has_value();
       most = std::max(most, open_descriptors());
     }
   }
-  EXPECT_TRUE(joined) << "a member joins while strangers come";
+  EXPECT_TRUE(joined) << "a member joins while others connect";
   EXPECT_LE(most, before + kAtOnce + kMostServed + 10);
   expect_the_member_is_served();
 }
 
-/// A follower in a child process, and a stranger at the port of rank 0.
-class StrangeRank0Test : public JobTest {
+/// An agent in a child process, and an unauthenticated program at the port of rank 0.
+class FalseRank0Test : public JobTest {
  protected:
-  StrangeRank0Test() : listener_(listen_at(port_, true)) {
+  FalseRank0Test() : listener_(listen_at(port_, true)) {
     setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
     child_ = fork();
     if (child_ != 0) return;
     listener_.close();
     try {
-      follow(place(1), "sha", testing::kFakeWorker, secret_);
+      run_rank_agent(place(1), "sha", testing::kFakeWorker, secret_);
     } catch (const Error& e) {
       write_file(folder_ / "error", e.what());
     }
     _exit(1);
   }
-  ~StrangeRank0Test() override {
+  ~FalseRank0Test() override {
     unsetenv("FAKE_PID_FILE");
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
@@ -259,18 +259,18 @@ class StrangeRank0Test : public JobTest {
   pid_t child_ = -1;
 };
 
-TEST_F(StrangeRank0Test, SpecWithoutAProofIsNotRead) {
-  const Descriptor follower = accepted();
-  say(follower, Handshake(Handshake::End::rank_0, secret_).greeting() + std::string(32, 'x') +
-                    Json{{"type", "welcome"}}.dump() + "\n" + start_message().dump() + "\n");
+TEST_F(FalseRank0Test, SpecWithoutAProofIsNotRead) {
+  const Descriptor agent = accepted();
+  say(agent, Handshake(Handshake::End::rank_0, secret_).greeting() + std::string(32, 'x') +
+                 Json{{"type", "welcome"}}.dump() + "\n" + start_message().dump() + "\n");
   EXPECT_THAT(error(), HasSubstr("is not rank 0 of this job: it has another secret"));
   EXPECT_THAT(error(), HasSubstr("OPTRUSH_JOB_SECRET"));
   expect_nothing_was_started();
 }
 
-TEST_F(StrangeRank0Test, AnotherSecretIsRefused) {
+TEST_F(FalseRank0Test, AnotherSecretIsRefused) {
   Channel rank_0(accepted(), testing::kMaxMessageBytes,
-                 Handshake(Handshake::End::rank_0, JobSecret{"the secret of a stranger"}));
+                 Handshake(Handshake::End::rank_0, JobSecret{"another secret of a test"}));
   rank_0.send({{"type", "welcome"}});
   rank_0.send(start_message());
   EXPECT_THROW(while (rank_0.is_open()) rank_0.receive(), WrongSecret);
@@ -278,13 +278,13 @@ TEST_F(StrangeRank0Test, AnotherSecretIsRefused) {
   expect_nothing_was_started();
 }
 
-TEST_F(StrangeRank0Test, FollowerTriesAgainIfRank0HasNoRoom) {
+TEST_F(FalseRank0Test, AgentTriesAgainIfRank0HasNoRoom) {
   for (int turn = 0; turn < 3; ++turn) accepted();  // and closed at once
   Channel rank_0(accepted(), testing::kMaxMessageBytes, Handshake(Handshake::End::rank_0, secret_));
   EXPECT_EQ(next(rank_0).value("type", ""), "hello");
 }
 
-TEST_F(StrangeRank0Test, SpecInTheMiddleStartsNothing) {
+TEST_F(FalseRank0Test, SpecInTheMiddleStartsNothing) {
   Descriptor socket = accepted();
   const Descriptor wire(dup(socket.get()));
   Channel rank_0(std::move(socket), testing::kMaxMessageBytes, Handshake(Handshake::End::rank_0, secret_));

@@ -1,5 +1,5 @@
 // Rank 0 of a job; the test plays the other processes.
-#include "launch/ranks/followers.h"
+#include "launch/ranks/remote_ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class Rank0Test : public JobTest {
     channel.send(message);
     Json answer;
     becomes_true([&] {
-      followers_.listen(interrupts_);
+      remote_ranks_.listen(interrupts_);
       const auto came = channel.receive();
       if (came) answer = *came;
       return came.has_value() || !channel.is_open();
@@ -38,7 +38,7 @@ class Rank0Test : public JobTest {
   std::unique_ptr<RunningRank> started(int64_t rank) {
     RunSpec spec;
     spec.train.world_size = 3;
-    return followers_.start(rank, {.id = "00-base-r1", .spec = spec}, "127.0.0.1:1", folder_.path());
+    return remote_ranks_.start(rank, {.id = "00-base-r1", .spec = spec}, "127.0.0.1:1", folder_.path());
   }
   static std::optional<RankEnd> end_of(RunningRank& rank) {
     std::optional<RankEnd> end;
@@ -46,28 +46,28 @@ class Rank0Test : public JobTest {
     return end;
   }
   Interrupts interrupts_;
-  Followers followers_{place(0), "sha", secret_};
+  RemoteRanks remote_ranks_{place(0), "sha", secret_};
 };
 
-TEST_F(JobTest, FollowersGetTheEndOfTheJob) {
+TEST_F(JobTest, AgentsGetTheEndOfTheJob) {
   Launched zero = place(0), one = place(1);
   zero.size = one.size = 2;
   std::vector<std::string> heard;
   std::jthread peer;
   {
-    Followers followers(zero, "sha", secret_);
+    RemoteRanks remote_ranks(zero, "sha", secret_);
     Channel channel = connected();
     channel.send(to_json(hello_of(one, "sha")));
     Interrupts interrupts;
     Json answer;
     ASSERT_TRUE(becomes_true([&] {
-      followers.listen(interrupts);
+      remote_ranks.listen(interrupts);
       const auto came = channel.receive();
       if (came) answer = *came;
       return came.has_value();
     }));
     ASSERT_EQ(answer.at("type"), "welcome");
-    // Rank 0 waits until the follower closes the connection.
+    // Rank 0 waits until the agent closes the connection.
     peer = std::jthread([&heard, channel = std::move(channel)]() mutable {
       becomes_true([&] {
         while (const auto message = channel.receive()) heard.push_back(message->at("type"));
@@ -80,11 +80,11 @@ TEST_F(JobTest, FollowersGetTheEndOfTheJob) {
   EXPECT_EQ(heard, std::vector<std::string>{"done"});
 }
 
-TEST_F(Rank0Test, FollowersGetTheExitCodeOfRank0) {
+TEST_F(Rank0Test, AgentsGetTheExitCodeOfRank0) {
   Channel first = connected(), second = connected();
   answer_to(first, to_json(hello(1)));
   answer_to(second, to_json(hello(2)));
-  std::jthread dismissing([&] { followers_.dismiss({.code = 3, .reason = "why"}); });
+  std::jthread dismissing([&] { remote_ranks_.dismiss({.code = 3, .reason = "why"}); });
   for (Channel* peer : {&first, &second}) {
     const Json done = next(*peer);
     EXPECT_EQ(done.at("type"), "done");
@@ -94,14 +94,14 @@ TEST_F(Rank0Test, FollowersGetTheExitCodeOfRank0) {
   }
 }
 
-TEST_F(Rank0Test, SignalToAFollowerIsASignalToTheJob) {
+TEST_F(Rank0Test, SignalToAnAgentIsASignalToTheJob) {
   Channel peer = connected();
   answer_to(peer, to_json(hello(2)));
   const auto rank = started(2);
   next(peer);
   peer.send({{"type", "signal"}, {"number", SIGTERM}});
   EXPECT_TRUE(becomes_true([&] {
-    followers_.listen(interrupts_);
+    remote_ranks_.listen(interrupts_);
     return interrupts_.signal() == SIGTERM;
   }));
   EXPECT_THAT(interrupts_.describe(), HasSubstr("which rank 2 (host "));
@@ -112,7 +112,7 @@ TEST_F(Rank0Test, SignalToAFollowerIsASignalToTheJob) {
   EXPECT_EQ(end->lost, "it left with exit code 143: rank 0 did not end the job");
 }
 
-TEST_F(Rank0Test, LogOfALostFollowerIsKept) {
+TEST_F(Rank0Test, LogOfALostAgentIsKept) {
   std::optional<Channel> peer(connected());
   answer_to(*peer, to_json(hello(1)));
   const auto rank = started(1);
@@ -132,12 +132,12 @@ TEST_F(Rank0Test, LogOfALostFollowerIsKept) {
 
 TEST_F(Rank0Test, PortOfAnotherProgramIsSkipped) {
   Launched here = place(0);
-  here.more_ports = {port_, free_port()};
-  const Followers other(here, "sha", secret_);
-  EXPECT_EQ(other.here().port, here.more_ports.back());
+  here.ports = {port_, port_, free_port()};
+  const RemoteRanks other(here, "sha", secret_);
+  EXPECT_EQ(other.here().ports, std::vector{here.ports.back()});
 }
 
-TEST_F(Rank0Test, FollowerGetsWhatToStart) {
+TEST_F(Rank0Test, AgentGetsWhatToStart) {
   Channel peer = connected();
   EXPECT_EQ(answer_to(peer, to_json(hello(2))).at("type"), "welcome");
   const auto rank = started(2);
@@ -189,7 +189,7 @@ TEST_F(Rank0Test, HostsOfAJobAreReported) {
   Channel first = connected(), second = connected();
   EXPECT_EQ(answer_to(first, to_json(elsewhere)).at("type"), "welcome");
   EXPECT_EQ(answer_to(second, to_json(here)).at("type"), "welcome");
-  const Json hosts = followers_.hosts();
+  const Json hosts = remote_ranks_.hosts();
   ASSERT_EQ(hosts.size(), 2U) << hosts;
   EXPECT_EQ(hosts[0].at("name"), host_name());
   EXPECT_EQ(hosts[0].at("ranks"), Json({0, 2}));
@@ -217,7 +217,7 @@ TEST_F(Rank0Test, RanksOfAnotherJobAreRefused) {
     Channel peer = connected();
     const Json answer = answer_to(peer, to_json(other));
     EXPECT_EQ(answer.value("type", ""), "refused");
-    const auto notes = followers_.take_notes();
+    const auto notes = remote_ranks_.take_notes();
     if (!answer.value("other_job", false)) {
       EXPECT_THAT(notes.empty() ? "" : notes.front(), HasSubstr(answer.value("reason", "?")))
           << "both sides report it";
@@ -227,7 +227,7 @@ TEST_F(Rank0Test, RanksOfAnotherJobAreRefused) {
     return answer.value("reason", "");
   };
   EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("different script"));
-  EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: it was refused: it has a different script"));
+  EXPECT_THAT(remote_ranks_.missing(2), HasSubstr("rank 1: it was refused: it has a different script"));
   EXPECT_THAT(refused([](Hello& h) { h.version = "0"; }), HasSubstr("different version"));
   EXPECT_THAT(refused([](Hello& h) { h.size = 4; }), HasSubstr("rank 1 of 4, but rank 0 as one of 3"));
   EXPECT_THAT(refused([](Hello& h) { h.rank = 7; }), HasSubstr("different number of ranks"));
@@ -249,7 +249,7 @@ TEST_F(Rank0Test, InvalidMessagesOfAMemberAreIgnored) {
   EXPECT_EQ(answer_to(peer, to_json(hello(1))).at("type"), "welcome");
 }
 
-TEST_F(Rank0Test, LostFollowerIsALostRank) {
+TEST_F(Rank0Test, LostAgentIsALostRank) {
   std::optional<Channel> peer(connected());
   answer_to(*peer, to_json(hello(1)));
   const auto rank = started(1);
@@ -257,10 +257,10 @@ TEST_F(Rank0Test, LostFollowerIsALostRank) {
   const auto end = end_of(*rank);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->lost, "the connection to it was closed");
-  EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: the connection to it was closed"));
+  EXPECT_THAT(remote_ranks_.missing(2), HasSubstr("rank 1: the connection to it was closed"));
 }
 
-TEST_F(Rank0Test, InvalidAnswerEndsTheFollower) {
+TEST_F(Rank0Test, InvalidAnswerEndsTheAgent) {
   for (const Json& answer :
        {Json{{"type", "end"}, {"run", 1}}, Json{{"type", "welcome"}}, Json{{"typ", 1}}}) {
     Channel peer = connected();
@@ -289,15 +289,15 @@ TEST_F(Rank0Test, EndOfAnEarlierRunIsIgnored) {
 TEST_F(Rank0Test, MissingRankIsNamed) {
   Channel peer = connected();
   answer_to(peer, to_json(hello(1)));
-  followers_.take_notes();
-  followers_.join(0.05, interrupts_);
-  EXPECT_THAT(followers_.missing(2), IsEmpty());
-  EXPECT_THAT(followers_.missing(3), HasSubstr("rank 2: it did not join rank 0 at 127.0.0.1:"));
+  remote_ranks_.take_notes();
+  remote_ranks_.join(0.05, interrupts_);
+  EXPECT_THAT(remote_ranks_.missing(2), IsEmpty());
+  EXPECT_THAT(remote_ranks_.missing(3), HasSubstr("rank 2: it did not join rank 0 at 127.0.0.1:"));
 }
 
 TEST_F(Rank0Test, MessageNamesAllMissingRanksAndWhatToCheck) {
-  followers_.join(0.05, interrupts_);
-  const auto notes = followers_.take_notes();
+  remote_ranks_.join(0.05, interrupts_);
+  const auto notes = remote_ranks_.take_notes();
   ASSERT_EQ(notes.size(), 1);
   EXPECT_THAT(notes[0],
               HasSubstr("ranks 1, 2 of 3 did not join rank 0 at 127.0.0.1:" + std::to_string(port_)));
@@ -306,9 +306,9 @@ TEST_F(Rank0Test, MessageNamesAllMissingRanksAndWhatToCheck) {
 }
 
 TEST_F(Rank0Test, TakenPortIsNamed) {
-  EXPECT_THAT(error_of([&] { Followers(place(0), "sha", secret_); }),
+  EXPECT_THAT(error_of([&] { RemoteRanks(place(0), "sha", secret_); }),
               HasSubstr("cannot listen at port " + std::to_string(port_)));
-  EXPECT_THAT(error_of([&] { Followers(place(0), "sha", secret_); }), HasSubstr("OPTRUSH_CONTROL_PORT"));
+  EXPECT_THAT(error_of([&] { RemoteRanks(place(0), "sha", secret_); }), HasSubstr("OPTRUSH_CONTROL_PORT"));
 }
 }  // namespace
 }  // namespace optrush

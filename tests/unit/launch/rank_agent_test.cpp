@@ -1,5 +1,5 @@
 // A process of a job with a rank above 0; the test plays rank 0.
-#include "launch/run/follow.h"
+#include "launch/run/rank_agent.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,14 +22,14 @@ using ::testing::HasSubstr;
 using testing::JobTest;
 using testing::kMaxMessageBytes;
 
-/// A follower in a child process. The test is its rank 0.
-class FollowerTest : public JobTest {
+/// An agent in a child process. The test is its rank 0.
+class RankAgentTest : public JobTest {
  protected:
-  FollowerTest() : listener_(listen_at(port_, true)) {}
-  ~FollowerTest() override {
+  RankAgentTest() : listener_(listen_at(port_, true)) {}
+  ~RankAgentTest() override {
     if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
   }
-  void follow_in_child() {
+  void run_in_child() {
     error_file_ = folder_ / "error";
     pid_ = fork();
     if (pid_ != 0) return;
@@ -37,8 +37,8 @@ class FollowerTest : public JobTest {
     int code = 1;
     try {
       Launched here = place(1);
-      here.more_ports = more_ports_;
-      code = follow(here, "sha", testing::kFakeWorker, secret_);
+      here.ports.insert(here.ports.end(), more_ports_.begin(), more_ports_.end());
+      code = run_rank_agent(here, "sha", testing::kFakeWorker, secret_);
     } catch (const Error& e) {
       write_file(error_file_, e.what());
     }
@@ -53,7 +53,7 @@ class FollowerTest : public JobTest {
     return {std::move(socket), kMaxMessageBytes, Handshake(Handshake::End::rank_0, secret_)};
   }
   Channel welcomed() {
-    follow_in_child();
+    run_in_child();
     Channel channel = accepted();
     EXPECT_EQ(next(channel).value("type", ""), "hello");
     channel.send({{"type", "welcome"}});
@@ -88,7 +88,7 @@ class FollowerTest : public JobTest {
   pid_t pid_ = -1;
 };
 
-TEST_F(FollowerTest, StartsItsRankAndReportsItsEnd) {
+TEST_F(RankAgentTest, StartsItsRankAndReportsItsEnd) {
   Channel channel = welcomed();
   start(channel, "good");
   const Json message = next(channel);
@@ -96,12 +96,12 @@ TEST_F(FollowerTest, StartsItsRankAndReportsItsEnd) {
   EXPECT_EQ(message.at("run"), 1);
   const RankEnd end = rank_end_from_json(message);
   EXPECT_EQ(end.verdict(), RankEnd::Verdict::ok);
-  channel.send(to_json(Farewell{}, "done"));
+  channel.send(to_json(ClosingMessage{}, "done"));
   EXPECT_EQ(exit_code(), 0);
   EXPECT_EQ(error(), "");
 }
 
-TEST_F(FollowerTest, TerminationEndsItsWorker) {
+TEST_F(RankAgentTest, TerminationEndsItsWorker) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   Channel channel = welcomed();
   start(channel, "slow");
@@ -112,7 +112,7 @@ TEST_F(FollowerTest, TerminationEndsItsWorker) {
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(FollowerTest, LossOfRank0EndsItAndItsWorker) {
+TEST_F(RankAgentTest, LossOfRank0EndsItAndItsWorker) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   pid_t pid = 0;
   {
@@ -125,7 +125,7 @@ TEST_F(FollowerTest, LossOfRank0EndsItAndItsWorker) {
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(FollowerTest, InterruptEndsItAndItsWorker) {
+TEST_F(RankAgentTest, InterruptEndsItAndItsWorker) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   Channel channel = welcomed();
   start(channel, "slow");
@@ -136,13 +136,13 @@ TEST_F(FollowerTest, InterruptEndsItAndItsWorker) {
   EXPECT_EQ(message.at("number"), SIGINT);
   std::this_thread::sleep_for(milliseconds(200));
   EXPECT_EQ(kill(pid, 0), 0) << "rank 0 decides how its worker ends";
-  channel.send(to_json(Farewell{128 + SIGINT, "interrupted by SIGINT"}, "done"));
+  channel.send(to_json(ClosingMessage{128 + SIGINT, "interrupted by SIGINT"}, "done"));
   EXPECT_EQ(exit_code(), 128 + SIGINT);
   EXPECT_EQ(error(), "");
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(FollowerTest, SecondSignalEndsItWithoutRank0) {
+TEST_F(RankAgentTest, SecondSignalEndsItWithoutRank0) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   Channel channel = welcomed();
   start(channel, "slow");
@@ -159,7 +159,7 @@ TEST_F(FollowerTest, SecondSignalEndsItWithoutRank0) {
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(FollowerTest, SignalEndsItAfterTheLossOfRank0) {
+TEST_F(RankAgentTest, SignalEndsItAfterTheLossOfRank0) {
   {
     Channel channel = welcomed();
     kill(pid_, SIGTERM);
@@ -169,13 +169,13 @@ TEST_F(FollowerTest, SignalEndsItAfterTheLossOfRank0) {
   EXPECT_EQ(error(), "");
 }
 
-TEST_F(FollowerTest, ExitsWithTheCodeOfRank0) {
+TEST_F(RankAgentTest, ExitsWithTheCodeOfRank0) {
   Channel channel = welcomed();
-  channel.send(to_json(Farewell{1, "not every run ended well"}, "done"));
+  channel.send(to_json(ClosingMessage{1, "not every run ended well"}, "done"));
   EXPECT_EQ(exit_code(), 1);
 }
 
-TEST_F(FollowerTest, ReportsAnErrorBeforeItLeaves) {
+TEST_F(RankAgentTest, ReportsAnErrorBeforeItLeaves) {
   Channel channel = welcomed();
   channel.send({{"type", 7}});
   const Json leave = next(channel);
@@ -185,7 +185,7 @@ TEST_F(FollowerTest, ReportsAnErrorBeforeItLeaves) {
   EXPECT_EQ(exit_code(), 1);
 }
 
-TEST_F(FollowerTest, ForwardsLogAndStepsOfItsWorker) {
+TEST_F(RankAgentTest, ForwardsLogAndStepsOfItsWorker) {
   Channel channel = welcomed();
   start(channel, "talks");
   Seen seen;
@@ -200,11 +200,11 @@ TEST_F(FollowerTest, ForwardsLogAndStepsOfItsWorker) {
 
 /// The first port belongs to another job, to another program, or to a silent server. Rank 0 listens at a
 /// later port.
-TEST_F(FollowerTest, TriesEveryPortOfItsJob) {
+TEST_F(RankAgentTest, TriesEveryPortOfItsJob) {
   for (const std::string answer : {"refused", "HTTP/1.1 400", ""}) {
     more_ports_ = {free_port(), free_port()};
     const Descriptor own = listen_at(more_ports_.back(), true);
-    follow_in_child();
+    run_in_child();
     Descriptor wrong;
     ASSERT_TRUE(becomes_true([&] { return (wrong = accept_from(listener_)).get() >= 0; }));
     if (answer == "refused") {
@@ -221,15 +221,15 @@ TEST_F(FollowerTest, TriesEveryPortOfItsJob) {
     Channel channel = as_rank_0(std::move(socket));
     EXPECT_EQ(next(channel).value("type", ""), "hello");
     channel.send({{"type", "welcome"}});
-    channel.send(to_json(Farewell{}, "done"));
+    channel.send(to_json(ClosingMessage{}, "done"));
     EXPECT_EQ(exit_code(), 0) << answer << ": " << error();
     listener_ = Descriptor();
     listener_ = listen_at(port_, true);
   }
 }
 
-TEST_F(FollowerTest, RefusalIsAnError) {
-  follow_in_child();
+TEST_F(RankAgentTest, RefusalIsAnError) {
+  run_in_child();
   Channel channel = accepted();
   EXPECT_EQ(next(channel).value("type", ""), "hello");
   channel.send({{"type", "refused"}, {"reason", "it has a different script"}});
@@ -237,8 +237,8 @@ TEST_F(FollowerTest, RefusalIsAnError) {
   EXPECT_THAT(error(), HasSubstr("rank 0 refused this rank: it has a different script"));
 }
 
-TEST_F(FollowerTest, AnotherServerIsAnError) {
-  follow_in_child();
+TEST_F(RankAgentTest, AnotherServerIsAnError) {
+  run_in_child();
   Descriptor socket;
   ASSERT_TRUE(becomes_true([&] { return (socket = accept_from(listener_)).get() >= 0; }));
   const std::string text = "HTTP/1.1 400 Bad Request\r\n\r\n";
@@ -247,7 +247,7 @@ TEST_F(FollowerTest, AnotherServerIsAnError) {
   EXPECT_THAT(error(), HasSubstr("a program other than rank 0"));
 }
 
-TEST_F(FollowerTest, UnreadableSpecIsAFailureOfTheRank) {
+TEST_F(RankAgentTest, UnreadableSpecIsAFailureOfTheRank) {
   Channel channel = welcomed();
   channel.send({{"type", "start"}, {"run", 1}, {"spec", {{"modle", 1}}}, {"store", ""}, {"local_size", 3}});
   const RankEnd end = rank_end_from_json(next(channel));
@@ -255,10 +255,10 @@ TEST_F(FollowerTest, UnreadableSpecIsAFailureOfTheRank) {
   EXPECT_THAT(end.result.value().reason, HasSubstr("modle"));
 }
 
-TEST_F(FollowerTest, MissingRank0IsReportedWithWhatToCheck) {
+TEST_F(RankAgentTest, MissingRank0IsReportedWithWhatToCheck) {
   listener_.close();
   setenv("OPTRUSH_JOIN_TIMEOUT", "0.2", 1);
-  follow_in_child();
+  run_in_child();
   EXPECT_EQ(exit_code(), 1);
   unsetenv("OPTRUSH_JOIN_TIMEOUT");
   EXPECT_THAT(error(),
@@ -266,9 +266,9 @@ TEST_F(FollowerTest, MissingRank0IsReportedWithWhatToCheck) {
   EXPECT_THAT(error(), HasSubstr("firewall"));
 }
 
-TEST_F(FollowerTest, WaitsForALateRank0) {
+TEST_F(RankAgentTest, WaitsForALateRank0) {
   listener_.close();
-  follow_in_child();
+  run_in_child();
   std::this_thread::sleep_for(milliseconds(300));
   listener_ = listen_at(port_, true);
   Channel channel = accepted();

@@ -10,24 +10,23 @@
 #include "launch/run/control.h"
 
 namespace optrush {
-/// Rank 0's view of the other processes of a job. Each starts the worker of its rank on request. Nothing here
-/// blocks, except join() and the destructor, for a limited time.
-class Followers {
+/// Rank 0's view of the agents of a job (rank_agent.h), each of which starts the worker of its rank on
+/// request. Nothing here blocks, except join() and the destructor, for a limited time.
+class RemoteRanks {
  public:
-  /// Listens for connections of processes that know the secret. Throws an Error if every port of the job is
-  /// in use.
-  Followers(const Launched& here, const std::string& script_sha256, JobSecret secret);
-  /// Dismisses the processes with exit code 1, unless dismiss() was called.
-  ~Followers();
-  Followers(const Followers&) = delete;
-  Followers& operator=(const Followers&) = delete;
+  /// Throws an Error if every port of the job is in use.
+  RemoteRanks(const Launched& here, const std::string& script_sha256, JobSecret secret);
+  /// Dismisses the agents with exit code 1, unless dismiss() was called.
+  ~RemoteRanks();
+  RemoteRanks(const RemoteRanks&) = delete;
+  RemoteRanks& operator=(const RemoteRanks&) = delete;
 
   /// Waits until every rank has said hello or was refused, the time is over, or a signal arrives.
   void join(double limit_s, Interrupts&);
 
-  /// Tells the processes that the job is over and which exit code to use: that of this process, so that
-  /// launchers on their machines see it. Waits shortly for them to end.
-  void dismiss(const Farewell&);
+  /// Ends the agents with the exit code of this process, so that launchers on their machines see it. Waits
+  /// shortly for them.
+  void dismiss(const ClosingMessage&);
 
   /// Reads messages. If a process was asked to stop, the whole job stops.
   void listen(Interrupts&);
@@ -36,8 +35,7 @@ class Followers {
   /// The reason why a run with `ranks` ranks is impossible: the missing ranks with their reasons; "" if it is
   /// possible.
   std::string missing(int64_t ranks);
-  /// Starts a rank of a run in its process; files of the run are below `run_folder`. Throws an Error if the
-  /// process is missing.
+  /// Starts a rank; the files of its run are below `run_folder`. Throws an Error if the agent is missing.
   std::unique_ptr<RunningRank> start(int64_t rank, const Job&, const std::string& store,
                                      const std::filesystem::path& run_folder);
   /// The number of a run's ranks on the machine of this rank, which has joined.
@@ -45,46 +43,42 @@ class Followers {
   /// The machines of the job in order of their lowest ranks: [{"name", "ranks", "cpu", "gpus"}], for
   /// processes that have joined. gpus is "" if there are none.
   Json hosts() const;
-  /// Takes notes for the user that were not shown yet.
+  /// Notes for the user that were not shown yet.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:
-  friend class FollowingRank;
+  friend class RemoteRank;
   using Clock = std::chrono::steady_clock;
-  struct Follower {
-    Channel channel;
-    Hello hello;
+  /// A rank that has joined, or is missing for a known reason.
+  struct Peer {
+    Channel channel{Descriptor(), 0};
+    Hello hello = {};
     int64_t run = 0;                  ///< the last run that it was asked to start
     std::optional<RankEnd> end = {};  ///< of that run
     Seen seen = {};                   ///< of that run
-    std::string left = {};            ///< why it has left; "": it has not left
+    std::string lost = {};            ///< why it is missing; "": it has joined
+    bool has_joined() const { return lost.empty(); }
+    void drop(const std::string& why);
   };
-  struct Gone {
-    std::string why;
-    int64_t run = 0;  ///< the last one that it was asked to start
-    Seen seen = {};   ///< of that
-  };
-  struct Stranger {
+  struct Pending {
     Channel channel;
     Clock::time_point since;
   };
 
-  /// Takes connections and messages.
+  /// Accepts connections and reads messages.
   void pump();
-  void accept_strangers();
-  void take(Stranger&);
-  void take(int64_t rank, Follower&, const Json& message);
-  void drop(int64_t rank, const std::string& why);
-  std::string why_missing(int64_t rank) const;
+  void accept_pending();
+  void admit(Pending&);
+  void handle(int64_t rank, Peer&, const Json& message);
+  std::string why_missing(int64_t rank) const;  ///< "": it has joined
   const Hello* hello_of_rank(int64_t rank) const;
 
   Launched here_;
   Hello own_;
   JobSecret secret_;
   Descriptor listener_;
-  std::vector<Stranger> strangers_;  ///< connections without a hello, the oldest first
-  std::map<int64_t, Follower> followers_;
-  std::map<int64_t, Gone> gone_;  ///< ranks that are missing for a known reason
+  std::vector<Pending> pending_;  ///< connections without a hello, the oldest first
+  std::map<int64_t, Peer> peers_;
   std::string foreign_;    ///< why the last process of another job, or with another secret, was refused
   int asked_to_stop_ = 0;  ///< the signal that a process received
   std::string who_was_asked_;
