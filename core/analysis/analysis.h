@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -132,6 +133,18 @@ struct Row {
 };
 
 using Rows = std::vector<const Row*>;
+/// The rows that meet `wanted`, in order.
+Rows rows_where(Rows rows, auto&& wanted) {
+  std::erase_if(rows, [&](const Row* row) { return !std::invoke(wanted, *row); });
+  return rows;
+}
+Rows rows_where(const std::vector<Row>& rows, auto&& wanted) {
+  Rows found;
+  for (const Row& row : rows)
+    if (std::invoke(wanted, row)) found.push_back(&row);
+  return found;
+}
+std::vector<std::string> names_of(const Rows&);
 
 /// The speed of the base at the start, and when it runs again at the end.
 struct Drift {

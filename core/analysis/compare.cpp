@@ -24,7 +24,7 @@ Analysis analyzed(const fs::path& folder) {
 
 struct Fact {
   Json raw;
-  std::string text = std::string(kUnknown);
+  std::string text = kUnknown;
 };
 using Facts = std::map<std::string, Fact>;
 

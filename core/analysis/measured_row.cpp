@@ -1,6 +1,7 @@
 #include "analysis/measured_row.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "analysis/numbers/format.h"
@@ -12,13 +13,18 @@ namespace optrush {
 namespace {
 using RunsOfRow = std::vector<const StoredRun*>;
 
-/// The median over the runs that have the number.
+/// The numbers of the runs that have them.
 template <class Get>
-std::optional<double> median_over(const RunsOfRow& runs, Get get) {
+std::vector<double> values_of(const RunsOfRow& runs, Get get) {
   std::vector<double> values;
   for (const StoredRun* run : runs)
-    if (const std::optional<double> value = get(run->result)) values.push_back(*value);
-  return median(values);
+    if (const std::optional<double> value = std::invoke(get, run->result)) values.push_back(*value);
+  return values;
+}
+
+template <class Get>
+std::optional<double> median_over(const RunsOfRow& runs, Get get) {
+  return median(values_of(runs, get));
 }
 
 Row unmeasured(const Stored& stored, const Variant& variant) {
@@ -120,24 +126,18 @@ void take_counters(Row& row, const RunsOfRow& runs) {
 
 void take_times(Row& row, const RunsOfRow& runs) {
   row.tokens_per_second = median(row.samples);
-  row.trained_tokens_per_second =
-      median_over(runs, [](const RunResult& r) { return r.trained_tokens_per_second; });
-  row.step_seconds = median_over(runs, [](const RunResult& r) { return r.step_seconds; });
+  row.trained_tokens_per_second = median_over(runs, &RunResult::trained_tokens_per_second);
+  row.step_seconds = median_over(runs, &RunResult::step_seconds);
   for (auto& [name, seconds] : row.phases)
-    seconds = median_over(runs, [&wanted = name](const RunResult& r) -> std::optional<double> {
-      const auto it = std::ranges::find(r.phases, wanted, [](const auto& phase) { return phase.first; });
-      return it == r.phases.end() ? std::nullopt : it->second;
-    });
+    seconds =
+        median_over(runs, [&wanted = name](const RunResult& r) { return value_named(r.phases, wanted); });
 }
 
 /// Combines the numbers that quantities() declares for runs and not for rows.
 void take_numbers(Row& row, const RunsOfRow& runs) {
   for (const Quantity& q : quantities()) {
     if (q.of_run == nullptr || q.value) continue;
-    std::vector<double> values;
-    for (const StoredRun* run : runs)
-      if (const auto value = q.of_run(run->result)) values.push_back(*value);
-    if (!values.empty())
+    if (const auto values = values_of(runs, q.of_run); !values.empty())
       row.numbers[q.csv] = q.over == OverRuns::largest ? std::ranges::max(values) : *median(values);
   }
 }

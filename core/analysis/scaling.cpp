@@ -191,7 +191,7 @@ class Finder {
 std::string_view to_string(Scaling kind) { return kind == Scaling::weak ? "weak" : "strong"; }
 
 std::string ScalingPoint::efficiency_text(int digits) const {
-  return speedup && growth <= 1 ? std::string(kUnknown) : percent(efficiency, digits);
+  return speedup && growth <= 1 ? kUnknown : percent(efficiency, digits);
 }
 
 std::string ScalingSeries::title() const { return name + ", " + std::string(to_string(kind)) + " scaling"; }

@@ -84,7 +84,7 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& roun
 }
 
 std::string text_of(const std::optional<TimeToLoss>& time) {
-  if (!time) return std::string(kUnknown);
+  if (!time) return kUnknown;
   if (!time->told) return "too few steps to tell";
   if (!time->seconds) return time->in_some_rounds ? "not in every round" : "not reached";
   return duration(*time->seconds) + ", " + counted(*time->steps, "step");

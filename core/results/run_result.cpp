@@ -7,6 +7,12 @@
 #include "spec/value.h"
 
 namespace optrush {
+double total_seconds(const Phases& phases) {
+  double sum = 0;
+  for (const auto& [name, seconds] : phases) sum += seconds.value_or(0);
+  return sum;
+}
+
 void complete(StepResult& step) {
   // A program without masked tokens need not report `tokens`.
   if (step.tokens == -1) step.tokens = step.trained;

@@ -9,7 +9,7 @@
 
 namespace optrush {
 /// Text for an unknown number.
-inline constexpr std::string_view kUnknown = "—";
+inline const std::string kUnknown = "—";
 
 /// A ratio without its interval, with as many digits: "2.07x", near 1 "1.004x".
 std::string value_text(const Ratio&);
@@ -37,7 +37,7 @@ std::string listed_names(const std::vector<std::string>& names);
 /// format(value), or "—".
 template <class T, class Format>
 std::string or_unknown(const std::optional<T>& value, Format format) {
-  return value ? format(*value) : std::string(kUnknown);
+  return value ? format(*value) : kUnknown;
 }
 
 /// Text for a cell of a Markdown table: one line, with characters of Markdown and HTML escaped.

@@ -203,7 +203,7 @@ void add_scaling(const Analysis& a, Claims& claims) {
 
 void add_programs(const Analysis& a, Claims& claims) {
   constexpr int kMost = 2;  // in the headline
-  int told = 0;
+  int stated = 0;
   for (const OtherProgram& program : a.programs) {
     const auto& external = a.variant(program.variant).external;
     if ((external && !external->headline) || !program.comparison.speed || !program.comparison.speed->interval)
@@ -211,7 +211,7 @@ void add_programs(const Analysis& a, Claims& claims) {
     Relation relation = relation_of(a, *a.row(program.fastest), program.comparison);
     relation.name = stack_name(a, *relation.row);
     claims.push_back(
-        {++told > kMost ? Weight::detail : Weight::answer,
+        {++stated > kMost ? Weight::detail : Weight::answer,
          Trains{.relation = relation,
                 .remark = a.row(program.variant)->checked ? "" : " (whose losses could not be compared)"}});
   }

@@ -82,9 +82,7 @@ void add_too_few(const Analysis& a, Claims& claims) {
 
 std::string missing_warning(const Analysis& a) {
   if (a.missing_runs == 0) return "";
-  std::vector<std::string> names;
-  for (const Row& row : a.rows)
-    if (row.missing_rounds > 0) names.push_back(row.name);
+  const auto names = names_of(rows_where(a.rows, [](const Row& row) { return row.missing_rounds > 0; }));
   return counted(static_cast<int64_t>(a.missing_runs), "run") + (a.missing_runs == 1 ? " has" : " have") +
          " no result yet: " + listed_names(names) + ". To finish: optrush run " +
          std::filesystem::path(a.experiment.script).filename().string() + " --label " + a.experiment.label +

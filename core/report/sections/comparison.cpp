@@ -15,7 +15,7 @@ std::string status_of(const Cell& cell) { return std::string(to_string(cell.stat
 /// The value, or the status if the rung failed.
 template <class Value>
 std::string cell_text(const std::optional<Cell>& cell, Value value) {
-  return !cell ? std::string(kUnknown) : cell->status == Status::ok ? value(*cell) : status_of(*cell);
+  return !cell ? kUnknown : cell->status == Status::ok ? value(*cell) : status_of(*cell);
 }
 
 /// A value from every report.
@@ -63,7 +63,7 @@ std::vector<Table> main_tables(const ComparedReports& compared) {
       cells.push_back(cell_text(line.cells[i], tokens));
       if (i == 0) continue;
       const bool ok = line.cells[i] && line.cells[i]->status == Status::ok;
-      cells.push_back(ok ? speed_ratio(*line.cells[i]) : std::string(kUnknown));
+      cells.push_back(ok ? speed_ratio(*line.cells[i]) : kUnknown);
       speeds.bars[i - 1].intervals.push_back(ok && line.cells[i]->speed ? line.cells[i]->speed->interval
                                                                         : std::nullopt);
     }

@@ -71,13 +71,12 @@ Table::Table(std::initializer_list<std::string> titles) {
   }
 }
 
-void add_columns(Table& table, const std::vector<std::string_view>& names) {
-  for (const auto name : names) table.columns.push_back({quantity(name).title, true});
-}
-
-void add_cells(std::vector<std::string>& cells, const std::vector<std::string_view>& names, const Analysis& a,
-               const Row& row) {
-  for (const auto name : names) cells.push_back(cell_of(quantity(name), a, row));
+void add_columns(Table& table, const std::vector<std::string_view>& names, const Analysis& a,
+                 const Rows& rows) {
+  for (const auto name : names) {
+    const Quantity& q = quantity(name);
+    table.add({q.title, true}, rows, [&](const Row* row) { return cell_of(q, a, *row); });
+  }
 }
 
 std::string title_for(const std::string& what, const Family& family) {

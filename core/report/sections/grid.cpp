@@ -11,7 +11,7 @@ namespace {
 std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoint& point,
                       const GridPoint* reference) {
   const auto value = number_of(quantity, a, *point.row);
-  if (!value) return std::string(kUnknown);
+  if (!value) return kUnknown;
   std::string text = text_of(quantity.unit, *value);
   if (reference == nullptr) return text;
   const auto other = number_of(quantity, a, *reference->row);

@@ -22,14 +22,6 @@ std::string in_a_line(std::string_view text) {
   for (const char c : text) line += c == '\n' ? std::string("⏎") : std::string(1, c == '\t' ? ' ' : c);
   return printable(line);
 }
-}  // namespace
-
-namespace {
-double whole_step(const Phases& parts) {
-  double sum = 0;
-  for (const auto& [name, seconds] : parts) sum += seconds.value_or(0);
-  return sum;
-}
 
 /// A column for each kind of work that any row has.
 Table work_table(const Analysis& a, const Rows& rows) {
@@ -42,7 +34,7 @@ Table work_table(const Analysis& a, const Rows& rows) {
       table.columns.push_back({q.title, true});
     }
   for (const Row* row : rows) {
-    const double step = whole_step(row->traced);
+    const double step = total_seconds(row->traced);
     table.rows.push_back({row->name, or_unknown(row->step_seconds, duration), duration(step)});
     for (const Quantity* kind : kinds) {
       const double part = number_of(*kind, a, *row).value_or(0);
@@ -61,9 +53,8 @@ Section trace_section(const Analysis& a) {
   section.paragraphs = {
       "The traced step follows the timed steps of the first round. Open a trace in ui.perfetto.dev or "
       "chrome://tracing. Phases are ranges above the operators."};
-  Rows summed;
-  for (const Row& row : a.rows)
-    if (row.same_as < 0 && !row.traced.empty()) summed.push_back(&row);
+  const Rows summed =
+      rows_where(a.rows, [](const Row& row) { return row.same_as < 0 && !row.traced.empty(); });
   if (!summed.empty()) {
     section.lead = "This table shows the use of the time of one traced step of each rung.";
     section.table = work_table(a, summed);

@@ -6,7 +6,7 @@ namespace optrush {
 namespace {
 /// "1.75x", with the published device if it differs from this one.
 std::string published_cell(double value, const std::string& shown, const Row& row) {
-  if (value == 0) return std::string(kUnknown);
+  if (value == 0) return kUnknown;
   return row.published_here ? shown : "(" + shown + ")";
 }
 }  // namespace

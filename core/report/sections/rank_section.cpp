@@ -55,7 +55,7 @@ void add_remarks(const Row& row, const std::optional<double>& median, size_t sho
 }
 
 std::string over_theory(const Collective& c) {
-  if (!c.sent_bytes || c.theory_bytes.value_or(0) <= 0) return std::string(kUnknown);
+  if (!c.sent_bytes || c.theory_bytes.value_or(0) <= 0) return kUnknown;
   return fixed(*c.sent_bytes / *c.theory_bytes, 3) + "x";
 }
 
@@ -69,7 +69,7 @@ std::string mesh_text(const Row& row) {
 
 /// Time and its share of a step: "12.3 ms (4.1 %)".
 std::string exposed_cell(const Row& row) {
-  if (!row.exposed_seconds) return std::string(kUnknown);
+  if (!row.exposed_seconds) return kUnknown;
   const std::string time = duration(*row.exposed_seconds);
   if (row.step_seconds.value_or(0) <= 0) return time;
   return time + " (" + percent(*row.exposed_seconds / *row.step_seconds) + ")";
@@ -107,13 +107,11 @@ Section rank_section(const Analysis& a) {
     const auto shown = shown_ranks(row);
     for (const RankResult* rank : shown)
       section.table->rows.push_back(
-          {row.name, mesh_text(row), std::to_string(rank->rank),
-           rank->host.empty() ? std::string(kUnknown) : rank->host,
-           rank->device.empty() ? std::string(kUnknown) : rank->device,
-           or_unknown(rank->peak_allocated, bytes), or_unknown(rank->parts, bytes),
-           or_unknown(rank->step_seconds, duration), or_unknown(rank->busy_seconds, duration),
-           or_unknown(rank->exposed_seconds, duration), or_unknown(rank->sent_bytes, bytes),
-           straggles(*rank, median) ? "yes" : ""});
+          {row.name, mesh_text(row), std::to_string(rank->rank), rank->host.empty() ? kUnknown : rank->host,
+           rank->device.empty() ? kUnknown : rank->device, or_unknown(rank->peak_allocated, bytes),
+           or_unknown(rank->parts, bytes), or_unknown(rank->step_seconds, duration),
+           or_unknown(rank->busy_seconds, duration), or_unknown(rank->exposed_seconds, duration),
+           or_unknown(rank->sent_bytes, bytes), straggles(*rank, median) ? "yes" : ""});
     add_remarks(row, median, shown.size(), section);
   }
   return section;
@@ -132,7 +130,7 @@ Section collective_section(const Analysis& a) {
   for (const Row& row : a.rows)
     for (const Collective& c : row.collectives) {
       of_experts = of_experts || (c.group == "ep" && c.name == "all_to_all" && c.theory_bytes);
-      section.table->rows.push_back({row.name, c.name, c.group.empty() ? std::string(kUnknown) : c.group,
+      section.table->rows.push_back({row.name, c.name, c.group.empty() ? kUnknown : c.group,
                                      std::to_string(c.ranks), or_unknown(c.calls, exact_number),
                                      or_unknown(c.bytes, bytes), or_unknown(c.sent_bytes, bytes),
                                      or_unknown(c.theory_bytes, bytes), over_theory(c)});
