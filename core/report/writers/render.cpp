@@ -24,15 +24,14 @@ fs::path scratch_file(const fs::path& folder, const char* extension) {
 
 Json job_of(const fs::path& folder, const Analysis& a, const std::vector<Chart>& charts,
             const std::string& page, bool png) {
-  Json list = Json::array(), rungs = Json::array();
-  for (const Chart& chart : charts)
-    list.push_back({{"name", chart.name}, {"kind", chart.kind}, {"data", chart.data}, {"note", chart.note}});
-  for (const Row& row : a.rows) rungs.push_back(row.name);
+  const auto drawing = [](const Chart& chart) -> Json {
+    return {{"name", chart.name}, {"kind", chart.kind}, {"data", chart.data}, {"note", chart.note}};
+  };
   return {{"experiment", a.experiment.name},
-          {"rungs", std::move(rungs)},
+          {"rungs", json_list(a.rows, &Row::name)},
           {"folder", folder.string()},
           {"png", png},
-          {"charts", std::move(list)},
+          {"charts", json_list(charts, drawing)},
           {"page", {{"html", page}, {"mark", kChartsMark}, {"file", (folder / "report.html").string()}}},
           {"cache", cache_folder("charts").string()}};
 }
