@@ -88,7 +88,7 @@ Facts facts_of(const Analysis& side) {
   flatten_facts("base", base, facts, /*exact=*/true);
   flatten_facts("argument", experiment.arguments, facts, /*exact=*/true);
   if (const auto& until = experiment.until)
-    facts["rounds"] = {to_json(*until),
+    facts["rounds"] = {record::written(*until),
                        "within " + percent(until->within) + " or " + duration(until->at_most_s)};
   else
     facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};

@@ -6,6 +6,7 @@
 #include "analysis/analysis.h"
 #include "analysis/numbers/format.h"
 #include "base/text.h"
+#include "experiment/spec_difference.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -147,9 +148,7 @@ class Finder {
 
   std::string name_of(const std::vector<ScalingPoint>& points) const {
     const Variant& rung = several(points);
-    std::vector<std::string> names;
-    if (!rung.external)
-      for (const auto& use : connecting(points)) names.push_back(use.name);
+    const auto names = rung.external ? std::vector<std::string>() : names_of(connecting(points));
     return names.empty() ? rung.name : join(names, " + ");
   }
 

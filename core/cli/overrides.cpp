@@ -123,7 +123,7 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   Until until = experiment.until.value_or(Until{});
   if (overrides.within) until.within = *overrides.within;
   if (overrides.at_most) until.at_most_s = seconds_from(*overrides.at_most, "--at-most");
-  experiment.until = until_from_json(to_json(until), "--within");
+  experiment.until = fields_of<Until>().read(record::written(until), "--within");
 }
 
 /// Makes paths absolute: a path on the command line starts at the working directory.

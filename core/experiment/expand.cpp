@@ -27,12 +27,6 @@ struct Stack {
   bool is_program() const { return spec.model_kind == kProgramKind; }
 };
 
-std::vector<std::string> names_of(const std::vector<PluginUse>& plugins) {
-  std::vector<std::string> names;
-  for (const auto& use : plugins) names.push_back(use.name);
-  return names;
-}
-
 void take_off(Stack& stack, const std::string& plugin, const std::string& key, const Rung& rung,
               const std::set<std::string>& may_be_missing) {
   if (std::erase_if(stack.spec.plugins, [&](const PluginUse& use) { return use.name == plugin; }) != 0 ||

@@ -38,7 +38,7 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 }  // namespace
 
-static const Record<Until>& record_of(const Until*) {
+const Record<Until>& record_of(const Until*) {
   using T = Until;
   static const auto fields =
       Record<T>::given("until")
@@ -51,7 +51,7 @@ static const Record<Until>& record_of(const Until*) {
   return fields;
 }
 
-static const Record<Published>& record_of(const Published*) {
+const Record<Published>& record_of(const Published*) {
   using T = Published;
   static const auto fields =
       Record<T>::given("expect")
@@ -74,7 +74,7 @@ static const Record<Published>& record_of(const Published*) {
   return fields;
 }
 
-static const Record<GridView>& record_of(const GridView*) {
+const Record<GridView>& record_of(const GridView*) {
   using T = GridView;
   static const auto fields = Record<T>::given("view")
                                  .field("axes", &T::axes, "names of the axes")
@@ -197,13 +197,6 @@ void take_seeds(const Json& given, Experiment& experiment, const std::string& wh
   experiment.seeds = std::move(seeds);
 }
 
-Json to_json(const Published& published) { return fields_of<Published>().write(published); }
-Published published_from_json(const Json& json, const std::string& where) {
-  return fields_of<Published>().read(json, where);
-}
-GridView grid_view_from_json(const Json& json, const std::string& where) {
-  return fields_of<GridView>().read(json, where);
-}
 Json to_json(const Experiment& experiment) { return record_of(&experiment).write(experiment); }
 Experiment experiment_from_json(const Json& json, const std::string& where) {
   return fields_of<Experiment>().read(json, where);
@@ -226,10 +219,5 @@ double seconds_from(const Json& json, const std::string& where) {
     throw Error(ErrorCode::invalid_value, shown(json) + " is not a duration above 0 seconds",
                 R"(give seconds, or for example "90s", "5m", "1.5h")", where);
   return seconds;
-}
-
-Json to_json(const Until& until) { return record_of(&until).write(until); }
-Until until_from_json(const Json& json, const std::string& where) {
-  return fields_of<Until>().read(json, where);
 }
 }  // namespace optrush

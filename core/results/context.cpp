@@ -131,11 +131,5 @@ Context context_from_json(const Json& json, const std::string& where) {
   return context_record().read(json, where);
 }
 
-Json context_schema() {
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                 {"$id", "optrush/context"},
-                 {"title", "Context"}};
-  schema.update(context_record().schema());
-  return schema;
-}
+Json context_schema() { return record::of_file("context", "Context", context_record().schema()); }
 }  // namespace optrush

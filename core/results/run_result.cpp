@@ -435,10 +435,7 @@ RunResult run_result_from_json(const Json& json, const std::string& where) {
 Json to_json(const RunResult& result) { return run_result_record().write(result); }
 
 Json run_result_schema() {
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                 {"$id", "optrush/run_result"},
-                 {"title", "RunResult"}};
-  schema.update(run_result_record().schema());
+  Json schema = record::of_file("run_result", "RunResult", run_result_record().schema());
   schema["$defs"] = {{"rank", schema["properties"]["ranks"]["items"]},
                      {"collective", schema["properties"]["collectives"]["items"]},
                      {"cost", cost_schema()}};

@@ -263,7 +263,7 @@ Object grid(ScriptContext&, const Call& call) {
     throw Error(ErrorCode::missing_value, "the grid has no axes",
                 "exp:grid { batch = { rush.rung(...), ... }, ... }");
   if (const auto* view = call.arguments.find("view"))
-    part.view = grid_view_from_json(to_json(*view, "view"), call.where);
+    part.view = fields_of<GridView>().read(to_json(*view, "view"), call.where);
   if (part.view.axes.empty()) part.view.axes = names;
   check_view(part, draft_of(call).experiment.base);
   add_part(draft_of(call), std::move(part));

@@ -111,13 +111,7 @@ Summary summary_of(const Analysis& a) {
 
 Json to_json(const Summary& summary) { return summary_record().write(summary); }
 
-Json summary_schema() {
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                 {"$id", "optrush/summary"},
-                 {"title", "Summary"}};
-  schema.update(summary_record().schema());
-  return schema;
-}
+Json summary_schema() { return record::of_file("summary", "Summary", summary_record().schema()); }
 
 std::string summary_line(const Summary& summary) {
   const auto ok = std::ranges::count(summary.rungs, Status::ok, &SummaryRung::status);
