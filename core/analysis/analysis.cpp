@@ -203,9 +203,7 @@ const Row* row_named(const std::vector<Row>& rows, const std::string& name) {
 }
 
 std::optional<double> mfu_denominator(const Json& context) {
-  const auto peak = context.find("peak");
-  if (peak == context.end()) return std::nullopt;
-  const auto flops = number(*peak, "mfu_denominator");
+  const auto flops = number_at(context, "/peak/mfu_denominator");
   return flops && *flops > 0 ? flops : std::nullopt;
 }
 

@@ -66,8 +66,7 @@ void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   const bool planned_any = std::ranges::any_of(stored.plans, &std::optional<Plan>::has_value);
   row.asked = row.started || row.same_as >= 0 || stored.plan(row.variant) || !planned_any;
   if (row.started && runs.size() < planned && row.ok())
-    row.notes.push_back(std::to_string(runs.size()) + " of " +
-                        counted(static_cast<int64_t>(planned), "round") + " ran");
+    row.notes.push_back(std::to_string(runs.size()) + " of " + counted(planned, "round") + " ran");
   // Failed runs are not repeated, and variants without a plan were not requested.
   const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && stored.plan(row.variant)));
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
@@ -299,8 +298,7 @@ double hardware_used(const Json& context, const RunResult& result, int64_t ranks
   std::set<std::string> hosts;
   for (const RankResult& rank : result.ranks) hosts.insert(rank.host);
   // Threads that share a core count as one core.
-  const auto cpu = context.find("cpu");
-  const double cores = cpu == context.end() ? 0 : number(*cpu, "cores").value_or(0);
+  const double cores = number_at(context, "/cpu/cores").value_or(0);
   const double machines = std::max(1.0, static_cast<double>(hosts.size()));
   return std::min(all * threads, machines * std::max(cores, measured)) / measured;
 }

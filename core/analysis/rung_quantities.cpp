@@ -87,26 +87,16 @@ std::vector<Quantity> of_the_rung() {
                                           : std::nullopt;
              })
           .in({{json}}),
-      {.csv = "trained_tokens_per_second",
-       .json = "trained_tokens_per_second",
-       .compared = "trained_tokens_per_second",
-       .tracked = "trained_tokens_per_second",
-       .run = "trained_tokens_per_second",
-       .of_run = member<&RunResult::trained_tokens_per_second>,
-       .value = field<&Row::trained_tokens_per_second>,
-       .title = "trained tokens/s",
-       .of_fewer = true,
-       .doc = "tokens with a loss per second of all devices, median over rounds"},
-      {.csv = "padding",
-       .json = "padding",
-       .compared = "padding",
-       .run = "padding",
-       .unit = Unit::share,
-       .of_run = [](const RunResult& run) { return run.padding(); },
-       .value = field<&Row::padding>,
-       .title = "padding",
-       .of_fewer = true,
-       .doc = "share of padded positions, 0 to 1"},
+      number("trained_tokens_per_second", "trained tokens/s",
+             "tokens with a loss per second of all devices, median over rounds", Unit::number,
+             field<&Row::trained_tokens_per_second>)
+          .over_runs(member<&RunResult::trained_tokens_per_second>)
+          .in({{json}, {comparisons}, {trackers}, {runs}})
+          .if_fewer(),
+      number("padding", "padding", "share of padded positions, 0 to 1", Unit::share, field<&Row::padding>)
+          .over_runs([](const RunResult& run) { return run.padding(); })
+          .in({{json}, {comparisons}, {runs}})
+          .if_fewer(),
       number("step_seconds", "step", "median over rounds of each run's median step", Unit::seconds,
              field<&Row::step_seconds>)
           .over_runs(member<&RunResult::step_seconds>)

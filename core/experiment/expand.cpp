@@ -341,9 +341,6 @@ std::string slug(const std::string& name) {
   while (text.ends_with('-')) text.pop_back();
   return text.empty() ? "rung" : text;
 }
-}  // namespace
-
-namespace {
 /// Every variant must train with the seed of the round.
 void check_seeds(const Experiment& experiment, const std::vector<Variant>& variants) {
   if (experiment.stop_behind > 0 && experiment.target_loss == 0)
@@ -352,7 +349,7 @@ void check_seeds(const Experiment& experiment, const std::vector<Variant>& varia
     throw Error(ErrorCode::conflict, "stop_behind cannot be combined with save",
                 "leave out one of them: a run that ends early saves no state to continue from");
   if (experiment.seeds.empty()) return;
-  const std::string count = counted(std::ssize(experiment.seeds), "seed");
+  const std::string count = counted(experiment.seeds.size(), "seed");
   if (experiment.until || experiment.rounds != std::ssize(experiment.seeds))
     throw Error(ErrorCode::conflict, "the rounds of this experiment are its " + count,
                 "leave out rounds, within and at_most; seeds = 5 (--set seeds=5) gives five rounds");

@@ -78,10 +78,9 @@ void load_plans(const fs::path& file, const Journal& journal, Stored& stored) {
   if (!is_there(file)) return;
   const Json plans = journal.read(file);
   if (!plans.is_array() || plans.size() != stored.variants.size())
-    throw Error(
-        ErrorCode::invalid_file,
-        "must be a list with one plan for each of the " + counted(std::ssize(stored.variants), "variant"), {},
-        file.string());
+    throw Error(ErrorCode::invalid_file,
+                "must be a list with one plan for each of the " + counted(stored.variants.size(), "variant"),
+                {}, file.string());
   for (size_t i = 0; i < plans.size(); ++i)
     stored.plans[i] = optional_plan_from_json(plans[i], file.string());
 }

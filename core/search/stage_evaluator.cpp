@@ -146,7 +146,7 @@ Analysis StageEvaluator::run(const Experiment& stage, bool again) {
 std::vector<Trial> StageEvaluator::measure(const Picks& reference, const std::vector<Picks>& stacks) {
   ++stages_;
   const Experiment stage = this->stage(reference, stacks);
-  progress_.note("search, stage " + stage.label + ": " + counted(std::ssize(stacks), "stack") + " beside " +
+  progress_.note("search, stage " + stage.label + ": " + counted(stacks.size(), "stack") + " beside " +
                  stacks_.name(reference));
   Analysis analysis = run(stage, /*again=*/false);
   const auto claims = [](const Row& row) {

@@ -47,8 +47,7 @@ std::string interval_text(const Ratio& ratio) { return value_text(ratio) + " " +
 
 std::string ratio_text(const Ratio& ratio) {
   if (ratio.same_run) return std::string(to_string(Outcome::same_run));
-  if (!ratio.interval)
-    return value_text(ratio) + " (" + counted(static_cast<int64_t>(ratio.rounds), "round") + ", no claim)";
+  if (!ratio.interval) return value_text(ratio) + " (" + counted(ratio.rounds, "round") + ", no claim)";
   const Outcome outcome = verdict_of(ratio).outcome;
   return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
 }

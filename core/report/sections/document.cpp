@@ -183,7 +183,7 @@ Section tried_section(const Analysis& a) {
       if (each.speed) ++stacks;
     }
   section.lead =
-      ("The search ran " + counted(stacks, "stack") + " in " + counted(std::ssize(stages), "stage") +
+      ("The search ran " + counted(stacks, "stack") + " in " + counted(stages.size(), "stage") +
        "; each stage has its own report in tried/. " +
        (a.tried->finished
             ? "No further move is shown to be faster."

@@ -55,9 +55,7 @@ std::string rounds_text(const Analysis& a) {
   std::string text = "Rungs ran until the intervals of their speedups were within ±" +
                      percent(until->within) + (until->race ? " or decided the race" : "") + ", for at most " +
                      duration(until->at_most_s);
-  if (most > 0)
-    text += ": " + (least == most ? "" : std::to_string(least) + " to ") +
-            counted(static_cast<int64_t>(most), "round");
+  if (most > 0) text += ": " + (least == most ? "" : std::to_string(least) + " to ") + counted(most, "round");
   const double widest = widest_interval(a);
   return text + (widest > until->within ? "; the widest interval is ±" + percent(widest) : "");
 }

@@ -116,7 +116,7 @@ Json summary_schema() { return record::of_file("summary", "Summary", summary_rec
 std::string summary_line(const Summary& summary) {
   const auto ok = std::ranges::count(summary.rungs, Status::ok, &SummaryRung::status);
   return summary.experiment + ": " + summary.badge + "; " + std::to_string(ok) + " of " +
-         counted(std::ssize(summary.rungs), "row") + " ok" +
-         (summary.warnings.empty() ? "" : "; with warnings") + "\n";
+         counted(summary.rungs.size(), "row") + " ok" + (summary.warnings.empty() ? "" : "; with warnings") +
+         "\n";
 }
 }  // namespace optrush
