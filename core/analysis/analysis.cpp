@@ -70,7 +70,7 @@ class Analyzer {
     find_drift();
     out_.noise = noise_of(out_.probes);
     out_.gpu = gpu_steps_of(out_.runs);
-    meet_programs();
+    compare_programs();
     out_.scaling = find_scaling(out_);
     judge_together();
     out_.ablation = rank_ablation(out_.experiment, out_.rows);
@@ -129,7 +129,7 @@ class Analyzer {
     if (below.back() != 0) row.notes.push_back("the base failed, so '" + row.base.name + "' replaces it");
   }
 
-  void meet_programs() {
+  void compare_programs() {
     Rows own, others;
     const bool ours = out_.variants.empty() || !out_.variants.front().external;
     for (const Row& row : out_.rows) {

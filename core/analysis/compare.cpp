@@ -177,7 +177,7 @@ std::string letters(size_t index) {
 }  // namespace
 
 ComparedReports compare_reports(const std::vector<fs::path>& folders,
-                                void (*tell)(const Analysis&, ComparedReports::Report&)) {
+                                void (*add_answer)(const Analysis&, ComparedReports::Report&)) {
   if (folders.size() < 2)
     throw UsageError("a comparison needs two reports or more",
                      "optrush compare reports/x/before reports/x/after");
@@ -186,7 +186,7 @@ ComparedReports compare_reports(const std::vector<fs::path>& folders,
   ComparedReports compared;
   std::vector<std::string> rungs;
   for (size_t i = 0; i < sides.size(); ++i) {
-    tell(sides[i], compared.reports.emplace_back(letters(i), folders[i]));
+    add_answer(sides[i], compared.reports.emplace_back(letters(i), folders[i]));
     for (const auto& row : sides[i].rows)
       if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
   }

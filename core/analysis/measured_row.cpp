@@ -44,7 +44,7 @@ Row unmeasured(const Stored& stored, const Variant& variant) {
   return row;
 }
 
-void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
+void set_status(Row& row, const Stored& stored, const VariantRuns& all) {
   const RunsOfRow runs = all.of(row.variant, Purpose::measure);
   // With an open number of rounds, one round is planned.
   const auto planned = static_cast<size_t>(stored.experiment.until ? 1 : stored.experiment.rounds);
@@ -73,7 +73,7 @@ void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
 }
 
 /// Takes the numbers of the round that the report shows.
-void take_shown(Row& row, const StoredRun& shown) {
+void set_shown(Row& row, const StoredRun& shown) {
   const RunResult& result = shown.result;
   row.shown_round = shown.spec.round;
   row.steps = result.steps;
@@ -86,7 +86,7 @@ void take_shown(Row& row, const StoredRun& shown) {
   row.published_here = row.published && row.published->comparable_with(result.device);
 }
 
-void take_rounds(Row& row, const RunsOfRow& runs, double target_loss) {
+void set_rounds(Row& row, const RunsOfRow& runs, double target_loss) {
   for (const StoredRun* run : runs) {
     if (run->result.has_losses()) row.ends.push_back(end_of(*run, target_loss));
     if (const auto speed = run->result.tokens_per_second) {
@@ -112,7 +112,7 @@ void take_rounds(Row& row, const RunsOfRow& runs, double target_loss) {
   }
 }
 
-void take_counters(Row& row, const RunsOfRow& runs) {
+void set_counters(Row& row, const RunsOfRow& runs) {
   row.counters = runs.front()->result.counters;
   for (CounterResult& counter : row.counters) {
     std::vector<double> values;
@@ -123,7 +123,7 @@ void take_counters(Row& row, const RunsOfRow& runs) {
   }
 }
 
-void take_times(Row& row, const RunsOfRow& runs) {
+void set_times(Row& row, const RunsOfRow& runs) {
   row.tokens_per_second = median(row.samples);
   row.trained_tokens_per_second = median_over(runs, &RunResult::trained_tokens_per_second);
   row.step_seconds = median_over(runs, &RunResult::step_seconds);
@@ -133,7 +133,7 @@ void take_times(Row& row, const RunsOfRow& runs) {
 }
 
 /// Combines the numbers that quantities() declares for runs and not for rows.
-void take_numbers(Row& row, const RunsOfRow& runs) {
+void set_numbers(Row& row, const RunsOfRow& runs) {
   for (const Quantity& q : quantities()) {
     if (q.of_run == nullptr || q.value) continue;
     if (const auto values = values_of(runs, q.of_run); !values.empty())
@@ -145,7 +145,7 @@ void keep_highest(std::optional<double>& peak, const std::optional<double>& valu
   if (value) peak = std::max(peak.value_or(0), *value);
 }
 
-void take_memory(Row& row, const RunsOfRow& runs) {
+void set_memory(Row& row, const RunsOfRow& runs) {
   for (const StoredRun* run : runs) {
     keep_highest(row.memory.allocated, run->result.memory.allocated);
     keep_highest(row.memory.reserved, run->result.memory.reserved);
@@ -153,7 +153,7 @@ void take_memory(Row& row, const RunsOfRow& runs) {
   }
 }
 
-void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
+void set_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
   std::vector<const RankResult*> rounds;
   for (const StoredRun* run : runs)
     for (const RankResult& other : run->result.ranks)
@@ -172,14 +172,14 @@ void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
 }
 
 /// Uses the largest memory of each rank over its rounds, and for the row the memory of the largest rank.
-void take_ranks(Row& row, const RunsOfRow& runs) {
+void set_ranks(Row& row, const RunsOfRow& runs) {
   const RunResult& first = runs.front()->result;
   row.mesh = first.mesh;
   row.collectives = first.collectives;
   row.ranks = first.ranks;
   std::vector<double> exposed;
   for (RankResult& rank : row.ranks) {
-    take_rounds_of_rank(rank, runs);
+    set_rounds_of_rank(rank, runs);
     keep_highest(row.memory.allocated, rank.peak_allocated);
     keep_highest(row.memory.reserved, rank.peak_reserved);
     keep_highest(row.memory.process, rank.process);
@@ -191,7 +191,7 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
 
 /// Takes predictions from the plan and keeps values that a run has counted. The plan of another program is
 /// that of the rung below, so it predicts nothing for that program.
-void take_plan(Row& row, const Stored& stored) {
+void set_plan(Row& row, const Stored& stored) {
   const std::optional<Plan>& plan = stored.plan(row.variant);
   if (row.external || !plan) return;
   row.planned_memory = plan->memory;
@@ -202,7 +202,7 @@ void take_plan(Row& row, const Stored& stored) {
   if (plan->memory && !plan->memory->bounded_by.empty()) row.cost.reset();
 }
 
-void take_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
+void set_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
   if (target <= 0) return;
   std::vector<const RunResult*> results;
   for (const StoredRun* run : runs) results.push_back(&run->result);
@@ -226,7 +226,7 @@ std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs,
 }
 
 /// Computes utilization from the measurements of the row.
-void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
+void set_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   const std::optional<Plan>& plan = stored.plan(row.variant);
   const PlannedFlops flops = plan ? plan->flops_per_token.value_or(PlannedFlops()) : PlannedFlops();
   if (row.predicted_peak && row.memory.allocated.value_or(0) > 0)
@@ -305,7 +305,7 @@ double hardware_used(const Json& context, const RunResult& result, int64_t ranks
 
 Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns& all) {
   Row row = unmeasured(stored, variant);
-  take_status(row, stored, all);
+  set_status(row, stored, all);
   const RunsOfRow runs = all.sound(variant.index);
   if (!runs.empty()) {
     // Another round may be longer than a shortened one. Steps of rows are compared, so their seed is the
@@ -313,17 +313,17 @@ Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns
     const RunsOfRow alike = all.of_first_seed(variant.index);
     const StoredRun& longest = **std::ranges::max_element(
         alike.empty() ? runs : alike, {}, [](const StoredRun* run) { return run->result.steps.size(); });
-    take_shown(row, longest);
-    take_rounds(row, runs, stored.experiment.target_loss);
-    take_counters(row, runs);
-    take_times(row, runs);
-    take_numbers(row, runs);
-    take_memory(row, runs);
-    take_ranks(row, runs);
+    set_shown(row, longest);
+    set_rounds(row, runs, stored.experiment.target_loss);
+    set_counters(row, runs);
+    set_times(row, runs);
+    set_numbers(row, runs);
+    set_memory(row, runs);
+    set_ranks(row, runs);
   }
-  take_time_to_loss(row, runs, stored.experiment.target_loss);
-  take_plan(row, stored);
-  take_utilization(row, stored, runs);
+  set_time_to_loss(row, runs, stored.experiment.target_loss);
+  set_plan(row, stored);
+  set_utilization(row, stored, runs);
   return row;
 }
 }  // namespace optrush

@@ -49,7 +49,7 @@ std::optional<double> loss_at(const std::vector<TimedLoss>& losses, double secon
 std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
   if (!has_times(run.steps)) return std::nullopt;
   const auto losses = losses_by_time(run.steps, run.validation);
-  TimeToLoss result{.told = !losses.empty(), .validated = !run.validation.empty()};
+  TimeToLoss result{.enough_steps = !losses.empty(), .validated = !run.validation.empty()};
   const auto there = std::ranges::find_if(losses, [&](const TimedLoss& loss) { return loss.loss <= target; });
   if (there != losses.end()) {
     result.seconds = there->seconds;
@@ -68,7 +68,8 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& roun
   for (const RunResult* run : rounds) {
     const auto one = time_to_loss(*run, target);
     if (!one) continue;
-    if (!result) result = TimeToLoss{.told = one->told, .validated = one->validated, .last = one->last};
+    if (!result)
+      result = TimeToLoss{.enough_steps = one->enough_steps, .validated = one->validated, .last = one->last};
     always = always && one->seconds;
     if (one->seconds) seconds.push_back(*one->seconds);
     most = std::max(most, one->steps.value_or(0));
@@ -85,7 +86,7 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& roun
 
 std::string text_of(const std::optional<TimeToLoss>& time) {
   if (!time) return kUnknown;
-  if (!time->told) return "too few steps to tell";
+  if (!time->enough_steps) return "too few steps to tell";
   if (!time->seconds) return time->in_some_rounds ? "not in every round" : "not reached";
   return duration(*time->seconds) + ", " + counted(*time->steps, "step");
 }

@@ -30,7 +30,7 @@ struct TimeToLoss {
   std::optional<double> seconds;
   std::optional<int64_t> steps;  ///< number of these steps in the round with the most
   bool in_some_rounds = false;   ///< reached in some rounds, but not in all
-  bool told = true;              ///< false: there are fewer steps than kSmoothedSteps
+  bool enough_steps = true;      ///< false: there are fewer steps than kSmoothedSteps
   bool validated = false;        ///< by the validation loss; otherwise by the smoothed training loss
   double last = 0;               ///< the final loss of that kind
   double since_before = 0;       ///< seconds from the last loss above the target (or the start) to the target

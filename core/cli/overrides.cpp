@@ -100,7 +100,7 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
 
 void set_in_experiment(Experiment& experiment, const std::string& key, const Json& value,
                        const std::string& where) {
-  if (key == "seeds") return take_seeds(value, experiment, where);
+  if (key == "seeds") return set_seeds(value, experiment, where);
   Json json = to_json(experiment);
   json[key] = value;
   experiment = experiment_from_json(json, where);

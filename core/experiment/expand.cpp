@@ -27,8 +27,8 @@ struct Stack {
   bool is_program() const { return spec.model_kind == kProgramKind; }
 };
 
-void take_off(Stack& stack, const std::string& plugin, const std::string& key, const Rung& rung,
-              const std::set<std::string>& may_be_missing) {
+void remove_plugin(Stack& stack, const std::string& plugin, const std::string& key, const Rung& rung,
+                   const std::set<std::string>& may_be_missing) {
   if (std::erase_if(stack.spec.plugins, [&](const PluginUse& use) { return use.name == plugin; }) != 0 ||
       may_be_missing.contains(plugin))
     return;
@@ -48,7 +48,7 @@ void take_off(Stack& stack, const std::string& plugin, const std::string& key, c
               rung.where);
 }
 
-void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
+void add_plugin(Stack& stack, const PluginUse& use, const Rung& rung) {
   for (const auto& name : names_of(stack.spec.plugins))
     if (name == use.name)
       throw Error(ErrorCode::conflict,
@@ -79,9 +79,9 @@ void change_program(Stack& stack, const Rung& rung) {
 /// Adds a rung to a stack. `may_be_missing`: plugins that replace and without may name although they are not
 /// stacked, because their rung was left out.
 Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_missing = {}) {
-  for (const auto& plugin : rung.without) take_off(stack, plugin, "without", rung, may_be_missing);
-  for (const auto& plugin : rung.replace) take_off(stack, plugin, "replace", rung, may_be_missing);
-  for (const auto& use : rung.plugins) put_on(stack, use, rung);
+  for (const auto& plugin : rung.without) remove_plugin(stack, plugin, "without", rung, may_be_missing);
+  for (const auto& plugin : rung.replace) remove_plugin(stack, plugin, "replace", rung, may_be_missing);
+  for (const auto& use : rung.plugins) add_plugin(stack, use, rung);
   // With a model, the worker trains instead of the program.
   if (stack.is_program() && rung.settings.contains("model_kind")) stack.external.reset();
   stack.spec = merged(stack.spec, rung.settings, rung.where);
@@ -190,7 +190,7 @@ class Expansion {
     grid(axes, {}, base_, "", optional);
   }
 
-  std::vector<Variant> take() { return std::move(variants_); }
+  std::vector<Variant> release() { return std::move(variants_); }
 
  private:
   /// A rung of a ladder on which another rung may be stacked.
@@ -390,7 +390,7 @@ std::vector<Variant> expand(const Experiment& experiment, const std::set<std::st
         break;
     }
   }
-  auto variants = expansion.take();
+  auto variants = expansion.release();
   check_seeds(experiment, variants);
   return variants;
 }

@@ -174,7 +174,7 @@ bool Published::comparable_with(const std::string& device) const {
   });
 }
 
-void take_seeds(const Json& given, Experiment& experiment, const std::string& where) {
+void set_seeds(const Json& given, Experiment& experiment, const std::string& where) {
   const auto whole = [](const Json& json, int64_t least) {
     return json.is_number_integer() && json.get<int64_t>() >= least;
   };

@@ -165,7 +165,7 @@ struct Expanded {
 };
 
 /// Sets seeds and the number of rounds from a list of seeds, or a number of them from train.seed on.
-void take_seeds(const Json& seeds, Experiment&, const std::string& where);
+void set_seeds(const Json& seeds, Experiment&, const std::string& where);
 
 Json to_json(const Experiment&);
 Experiment experiment_from_json(const Json&, const std::string& where);

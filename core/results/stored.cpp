@@ -116,7 +116,7 @@ void read_runs(const Journal& journal, Stored& stored, const ResultParts& keep) 
       throw Error(ErrorCode::invalid_file,
                   "variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
-    take_late_plan(run, stored.plans);
+    move_late_plan(run, stored.plans);
   }
 }
 
@@ -193,7 +193,7 @@ std::vector<StoredRun> load_runs(const std::vector<fs::path>& folders, const Jou
   return runs;
 }
 
-void take_late_plan(StoredRun& run, Plans& plans) {
+void move_late_plan(StoredRun& run, Plans& plans) {
   if (lacks_plan(run.spec, plans)) plans[static_cast<size_t>(run.spec.variant)] = std::move(run.result.plan);
   run.result.plan.reset();
 }

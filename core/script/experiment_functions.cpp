@@ -207,7 +207,7 @@ Object experiment(ScriptContext& context, const Call& call) {
   if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
   if (const auto* behind = given.find("stop_behind")) experiment.stop_behind = behind->json().get<double>();
   if (const auto* seeds = given.find("seeds"))
-    take_seeds(to_json(*seeds, "seeds"), experiment, call.where + ": rush.experiment");
+    set_seeds(to_json(*seeds, "seeds"), experiment, call.where + ": rush.experiment");
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);
   for (const auto& folder : context.options().plugin_path)

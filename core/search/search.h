@@ -28,7 +28,7 @@ struct Forecast {
 struct Trial {
   bool ok = false;                ///< it ran and trains correctly
   std::string reason;             ///< why it is not ok
-  std::string said;               ///< text for readers: "1.21x [1.18, 1.24], faster"
+  std::string result;             ///< text for readers: "1.21x [1.18, 1.24], faster"
   double speed = 0;               ///< tokens/s relative to the reference
   bool faster = false;            ///< it can be claimed to be faster
   bool too_short = false;         ///< the time ended before there were enough rounds

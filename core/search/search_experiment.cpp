@@ -42,7 +42,7 @@ Tried tried_of(const Found& found, const Stacks& stacks) {
                                  .speed = each.trial.ok ? std::optional(each.trial.speed) : std::nullopt,
                                  .rounds = static_cast<int64_t>(each.trial.rounds),
                                  .faster = each.trial.faster,
-                                 .result = each.trial.ok ? each.trial.said : each.reason});
+                                 .result = each.trial.ok ? each.trial.result : each.reason});
   }
   return tried;
 }

@@ -29,8 +29,8 @@ Trial trial_of(const Row& row) {
   if (!row.previous.speed) return {.reason = "it has no common round with the reference"};
   const Verdict verdict = verdict_of(*row.previous.speed);
   return {.ok = true,
-          .said = ratio_text(*row.previous.speed) +
-                  (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
+          .result = ratio_text(*row.previous.speed) +
+                    (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
           .speed = row.previous.speed->value,
           .faster = verdict.outcome == Outcome::faster,
           .too_short = verdict.outcome == Outcome::too_few,

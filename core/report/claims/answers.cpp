@@ -36,7 +36,7 @@ void add_time_to_loss(const Analysis& a, Claims& claims) {
                 row.same_as < 0 && same_task(a.spec(row), a.variants.front().spec);
        })) {
     any = true;
-    if (!row->time_to_loss->told) continue;
+    if (!row->time_to_loss->enough_steps) continue;
     reaches.in_some_rounds |= row->time_to_loss->in_some_rounds;
     if (row->time_to_loss->seconds)
       reaches.there.push_back(row);
@@ -132,7 +132,7 @@ void add_changes(const Analysis& a, const Grid& grid, Claims& claims) {
 
 bool misses_loss(const Analysis& a, const Row& row) {
   const auto& mine = row.time_to_loss;
-  if (!mine || !mine->told || mine->seconds) return false;
+  if (!mine || !mine->enough_steps || mine->seconds) return false;
   return std::ranges::any_of(a.rows, [&](const Row& other) {
     const auto& there = other.time_to_loss;
     return other.ok() && there && there->seconds && there->validated == mine->validated;

@@ -73,7 +73,7 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
 }
 
 /// One line per environment that rows set.
-void tell_environments(const Analysis& a, const Rows& rows, Section& section) {
+void explain_environments(const Analysis& a, const Rows& rows, Section& section) {
   std::map<std::string, std::vector<std::string>> rungs;
   for (const Row* row : rows) {
     std::vector<std::string> variables;
@@ -237,7 +237,7 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
 bool says_itself(Status status) { return status == Status::oom || status == Status::skipped; }
 
 /// States the failure of each row that failed.
-void tell_failures(const Rows& rows, Section& section) {
+void explain_failures(const Rows& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())
       section.bullets.push_back(name_in_text(row->name) +
@@ -255,9 +255,9 @@ Section family_section(const Analysis& a, const Family& family) {
   if (!family.title.empty()) section.lead = "Speed, memory and losses of these rows, as in the first table.";
   section.table = rung_table(a, family.rows);
   explain_table(a, family.rows, section);
-  tell_failures(family.rows, section);
+  explain_failures(family.rows, section);
   explain_losses(a, family.rows, section);
-  tell_environments(a, family.rows, section);
+  explain_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);
   explain_micro_batches(a, family.rows, section);
   explain_same_runs(a, family.rows, section);
