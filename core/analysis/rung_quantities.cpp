@@ -189,16 +189,15 @@ std::vector<Quantity> of_memory_and_hardware() {
 std::vector<Quantity> rung_quantities() {
   std::vector<Quantity> list = of_the_rung();
   for (const auto& more :
-       {compared(
-            "previous", &Row::previous,
-            {"rung that vs_previous compares with",
-             "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over rounds; "
-             "for interleaved rungs, each round has the median ratio of their steps",
-             "lower end of the interval of vs_previous (95 % for all intervals of the report together; 98 % "
-             "with `within`); empty with fewer than 3 rounds",
-             "upper end of that interval",
-             "faster, slower, no difference, undecided, too few rounds or the same run",
-             "why `previous` solves another problem; empty: the same problem"}),
+       {compared("previous", &Row::previous,
+                 {"rung that vs_previous compares with",
+                  "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over "
+                  "rounds; for interleaved rungs, each round has the median ratio of their steps",
+                  "lower end of the interval of vs_previous (95 % for all intervals of the report together; "
+                  "98 % with `within`); empty with fewer than 3 rounds",
+                  "upper end of that interval",
+                  "faster, slower, no difference, undecided, too few rounds or the same run",
+                  "why `previous` solves another problem; empty: the same problem"}),
         compared("base", &Row::base,
                  {"rung that vs_base compares with: the base, or the rung that replaces it",
                   "tokens_per_second divided by the tokens_per_second of `base`, as for vs_previous",

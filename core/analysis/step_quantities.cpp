@@ -122,10 +122,9 @@ std::vector<Quantity> step_quantities() {
       phase("communication", "",
             "time for which the compute stream waits for communication, as for data_seconds"),
       phase("optimizer", "optimizer_time", "time of the optimizer, as for data_seconds"),
-      traced(
-          "product",
-          "with a trace: time of the traced step in which a matrix product runs; of work that overlaps, the "
-          "first of these columns counts. All of them add up to the traced step"),
+      traced("product",
+             "with a trace: time of the traced step in which a matrix product runs; of work that overlaps, "
+             "the first of these columns counts. All of them add up to the traced step"),
       traced("attention", "time in fused attention, or in its softmax where attention is not fused"),
       traced("loss", "time in the loss, without its products"),
       traced("elementwise", "time in all other kernels or operators"),
@@ -140,10 +139,9 @@ std::vector<Quantity> step_quantities() {
       number("sent_bytes", "", "bytes sent per step by the rank that sends most; empty for one rank",
              Unit::bytes, field<&Row::sent_bytes>)
           .in({{json}}),
-      of_a_step(
-          "launches", &StepCost::launches,
-          "number of kernels that a GPU starts for the operators of a step, counted in a warm-up step, or "
-          "predicted if no run counted them; so are the next columns"),
+      of_a_step("launches", &StepCost::launches,
+                "number of kernels that a GPU starts for the operators of a step, counted in a warm-up step, "
+                "or predicted if no run counted them; so are the next columns"),
       of_a_step("host_waits", &StepCost::host_waits,
                 "number of times that the host waits for the device per step; empty on a CPU"),
       of_a_step("copies", &StepCost::copies,

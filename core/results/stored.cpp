@@ -127,10 +127,9 @@ void read_runs(const Journal& journal, Stored& stored, const ResultParts& keep) 
     throw Error(ErrorCode::missing_file, what + "the folder does not exist",
                 "give reports/<experiment>/<label>");
   if (is_there(folder / "report.md") || is_there(folder / "results.json"))
-    throw Error(
-        ErrorCode::missing_file, what + "experiment.json is missing",
-        "copy the whole folder of the report. If it has no more, an earlier version wrote it: run the "
-        "experiment again, or render it with that version");
+    throw Error(ErrorCode::missing_file, what + "experiment.json is missing",
+                "copy the whole folder of the report. If it has no more, an earlier version wrote it: run "
+                "the experiment again, or render it with that version");
   std::vector<std::string> labels;
   for (const fs::path& label : folders_in(folder))
     if (is_there(label / "experiment.json")) labels.push_back(label.filename().string());

@@ -49,12 +49,11 @@ std::string over_ranks_text(const std::vector<const CounterResult*>& columns) {
 }  // namespace
 
 Section counter_section(const Analysis& a) {
-  Section section{
-      .title = "What plugins count",
-      .lead = "This table shows the counters of plugins.",
-      .paragraphs = {"Counters are medians over rounds. A counter per step is its growth in the timed steps "
-                     "divided by their number."},
-      .table = Table()};
+  Section section{.title = "What plugins count",
+                  .lead = "This table shows the counters of plugins.",
+                  .paragraphs = {"Counters are medians over rounds. A counter per step is its growth in the "
+                                 "timed steps divided by their number."},
+                  .table = Table()};
   const auto columns = columns_of(a);
   if (std::ranges::any_of(a.rows, [](const Row& row) { return row.devices > 1 && !row.counters.empty(); }))
     section.paragraphs.front() += over_ranks_text(columns);

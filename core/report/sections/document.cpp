@@ -134,12 +134,11 @@ std::string byline_of(const Analysis& a) {
 }
 
 Section program_section(const Analysis& a) {
-  Section section{
-      .title = "Other programs",
-      .lead =
-          "This table compares the fastest rung with other programs that solved the same problem in the "
-          "same rounds.",
-      .table = Table({"program", ">tokens/s", ">peak memory", "fastest rung", ">vs program"})};
+  Section section{.title = "Other programs",
+                  .lead =
+                      "This table compares the fastest rung with other programs that solved the same problem "
+                      "in the same rounds.",
+                  .table = Table({"program", ">tokens/s", ">peak memory", "fastest rung", ">vs program"})};
   for (const auto& program : a.programs) {
     const Row& row = *a.row(program.variant);
     section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),

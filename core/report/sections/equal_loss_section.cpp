@@ -51,8 +51,7 @@ Section equal_loss_section(const Analysis& a) {
   if (timed)
     section.bullets.emplace_back(
         "1.05x as soon means that the rung needs 1/1.05 of the base's training time. Steps are of the round "
-        "with the "
-        "most; the time is the median of the rounds.");
+        "with the most; the time is the median of the rounds.");
   if (seeded)
     section.bullets.push_back(
         "The last loss is the last validation loss, or without validation the mean of the last " +

@@ -64,8 +64,7 @@ Section loss_section(const Family& family) {
     section.caption = "The upper chart shows the loss of every step of each rung's " +
                       shown_round(family.rows) +
                       ", warm-up included. The lower chart shows its relative difference from the reference; "
-                      "the dashed line is the largest difference "
-                      "allowed.";
+                      "the dashed line is the largest difference allowed.";
   section.table = Table(
       {"rung", ">last loss, and its change", "comparison", "result", ">loss tolerance", ">norm tolerance"});
   const auto allowed = [](double tolerance) {
@@ -84,8 +83,7 @@ Section loss_section(const Family& family) {
   section.bullets = {
       "The check compares the losses and gradient norms of the first steps, and the means of later losses. "
       "It uses means because equally good runs drift apart at single steps. Exact plugins must match in "
-      "every "
-      "step."};
+      "every step."};
   for (const LossLine& line : loss_lines(family.rows)) {
     const auto names = names_of(line.others);
     if (!names.empty())
@@ -121,15 +119,14 @@ Section time_section(const Analysis& a, const Family& family) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const Row* row : rows)
     shortest = std::min(shortest, losses_by_time(row->steps, row->validation).back().seconds);
-  Section section{
-      .title = title_for("Loss over time", family),
-      .lead = "This section compares losses after the same training time.",
-      .chart = "time" + family.suffix,
-      .caption =
-          "The chart shows the loss of each rung's " + shown_round(rows) + " against the time of its steps.",
-      .table = Table({"rung", ">loss after " + duration(shortest), ">last loss", ">after"}),
-      .bullets = {"The first column shows the loss at the time at which the first rung had finished all its "
-                  "steps. It is interpolated between two losses."}};
+  Section section{.title = title_for("Loss over time", family),
+                  .lead = "This section compares losses after the same training time.",
+                  .chart = "time" + family.suffix,
+                  .caption = "The chart shows the loss of each rung's " + shown_round(rows) +
+                             " against the time of its steps.",
+                  .table = Table({"rung", ">loss after " + duration(shortest), ">last loss", ">after"}),
+                  .bullets = {"The first column shows the loss at the time at which the first rung had "
+                              "finished all its steps. It is interpolated between two losses."}};
   for (const Row* row : rows) {
     const auto losses = losses_by_time(row->steps, row->validation);
     section.table->rows.push_back(

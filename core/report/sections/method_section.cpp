@@ -117,14 +117,13 @@ Section method_section(const Analysis& a) {
           timed_steps_text(a) + " after " + counted(train.warmup, "warm-up step") +
           ". If the steps of a run differ in work, as with documents, it is the tokens of all timed steps "
           "divided by their time." +
-          (interleaved ? " If interleaved rungs take turns of several steps, the first step of a turn is not "
-                         "timed."
-                       : ""),
+          (interleaved
+               ? " If interleaved rungs take turns of several steps, the first step of a turn is not timed."
+               : ""),
       "A speedup is the geometric mean over rounds of the ratio of two rungs' tokens/s in the same round." +
-          std::string(interleaved
-                          ? " For interleaved rungs, the ratio of a round is the median of the ratios "
-                            "of the steps that both timed."
-                          : "") +
+          std::string(interleaved ? " For interleaved rungs, the ratio of a round is the median of the "
+                                    "ratios of the steps that both timed."
+                                  : "") +
           " In brackets is the paired t interval of the log ratios, at a level of " + level +
           ". Fewer than " + std::to_string(kMinRounds) + " rounds make no claim.",
       "An interval without 1.00 shows a difference. \"No difference\" means that two one-sided tests, each "

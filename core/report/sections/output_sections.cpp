@@ -71,15 +71,15 @@ Section trace_section(const Analysis& a) {
 }
 
 Section state_section(const Analysis& a) {
-  Section section{.title = "Saved states",
-                  .lead = "This table lists the last saved state of each rung.",
-                  .table = Table({"rung", "folder", ">next step", ">size", ">predicted", ">saved in"}),
-                  .bullets = {"Each state is from the first round of its rung. Step times do not include "
-                              "saving.",
-                              "To continue from a state, set start = \"FOLDER\" in an experiment.",
-                              "To export its weights, run optrush weights FOLDER OUT.",
-                              "\"Predicted\" is the size that the plan states before the training.",
-                              "\"Saved in\" is the median time of all saves of the run."}};
+  Section section{
+      .title = "Saved states",
+      .lead = "This table lists the last saved state of each rung.",
+      .table = Table({"rung", "folder", ">next step", ">size", ">predicted", ">saved in"}),
+      .bullets = {"Each state is from the first round of its rung. Step times do not include saving.",
+                  "To continue from a state, set start = \"FOLDER\" in an experiment.",
+                  "To export its weights, run optrush weights FOLDER OUT.",
+                  "\"Predicted\" is the size that the plan states before the training.",
+                  "\"Saved in\" is the median time of all saves of the run."}};
   for (const Row& row : a.rows) {
     if (row.saved.empty()) continue;
     std::vector<double> seconds;
@@ -95,9 +95,9 @@ Section best_section(const Analysis& a) {
   Section section{
       .title = "Best states",
       .lead = "This table lists the state with the lowest validation loss of each rung.",
-      .paragraphs = {"Each state is from the first round of its rung. To export the weights of a state, run "
-                     "optrush weights FOLDER OUT. To continue from it, set start = \"FOLDER\" in an "
-                     "experiment."},
+      .paragraphs =
+          {"Each state is from the first round of its rung. To export the weights of a state, run optrush "
+           "weights FOLDER OUT. To continue from it, set start = \"FOLDER\" in an experiment."},
       .table = Table({"rung", "folder", ">after step", ">validation loss"})};
   for (const Row& row : a.rows)
     if (row.best)
@@ -107,12 +107,11 @@ Section best_section(const Analysis& a) {
 }
 
 Section sample_section(const Analysis& a) {
-  Section section{
-      .title = "Samples",
-      .lead = "This table shows how each rung's model continues the prompts after training.",
-      .paragraphs = {"The model is from the first round, after its last step. Each token is the most "
-                     "probable one; ⏎ is a line end."},
-      .table = Table({"rung", "prompt", "continuation"})};
+  Section section{.title = "Samples",
+                  .lead = "This table shows how each rung's model continues the prompts after training.",
+                  .paragraphs = {"The model is from the first round, after its last step. Each token is the "
+                                 "most probable one; ⏎ is a line end."},
+                  .table = Table({"rung", "prompt", "continuation"})};
   for (const Row& row : a.rows)
     for (const SampledText& sampled : row.sample)
       section.table->rows.push_back({row.name, in_a_line(sampled.prompt), in_a_line(sampled.text)});

@@ -12,14 +12,12 @@ std::string published_cell(double value, const std::string& shown, const Row& ro
 }  // namespace
 
 Section published_section(const Analysis& a) {
-  Section section{
-      .title = "Beside published figures",
-      .lead = "This table compares speed and memory as measured here with published figures.",
-      .paragraphs =
-          {"Speed is tokens/s relative to the rung below. Memory is the change of peak memory from the "
-           "rung below."},
-      .table =
-          Table({"rung", ">speed, measured", ">published", ">memory, measured", ">published", "on", "by"})};
+  Section section{.title = "Beside published figures",
+                  .lead = "This table compares speed and memory as measured here with published figures.",
+                  .paragraphs = {"Speed is tokens/s relative to the rung below. Memory is the change of peak "
+                                 "memory from the rung below."},
+                  .table = Table({"rung", ">speed, measured", ">published", ">memory, measured", ">published",
+                                  "on", "by"})};
   bool elsewhere = false;
   std::vector<std::string> others;
   for (const Row& row : a.rows) {

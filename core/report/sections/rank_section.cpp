@@ -48,10 +48,10 @@ void add_remarks(const Row& row, const std::optional<double>& median, size_t sho
                                 percent(*rank.busy_seconds / *median - 1, 0) +
                                 " longer than the median rank; the others wait for it.");
   if (shown < row.ranks.size())
-    section.bullets.push_back(
-        row.name + ": " + std::to_string(shown) + " of " + std::to_string(row.ranks.size()) +
-        " ranks are shown: the first, those that are busy longest and shortest, and that "
-        "with the largest peak. results.json has all.");
+    section.bullets.push_back(row.name + ": " + std::to_string(shown) + " of " +
+                              std::to_string(row.ranks.size()) +
+                              " ranks are shown: the first, those that are busy longest and shortest, and "
+                              "that with the largest peak. results.json has all.");
 }
 
 std::string over_theory(const Collective& c) {
@@ -91,16 +91,14 @@ std::vector<std::string> point_line(const Analysis& a, const ScalingSeries& seri
 }  // namespace
 
 Section rank_section(const Analysis& a) {
-  Section section{
-      .title = "Ranks",
-      .lead = "This table shows the memory, time and communication of each rank.",
-      .paragraphs =
-          {"Times are medians over timed steps and rounds. Peak memory is the largest of all rounds. "
-           "Busy is the step time without exposed communication. A rank that is busy more than 10 % "
-           "longer than the median rank is a straggler."},
-      .table =
-          Table({"rung", "mesh", ">rank", "host", "device", ">peak memory", ">model states and activations",
-                 ">step", ">busy", ">exposed communication", ">sent per step", "straggler"})};
+  Section section{.title = "Ranks",
+                  .lead = "This table shows the memory, time and communication of each rank.",
+                  .paragraphs = {"Times are medians over timed steps and rounds. Peak memory is the largest "
+                                 "of all rounds. Busy is the step time without exposed communication. A rank "
+                                 "that is busy more than 10 % longer than the median rank is a straggler."},
+                  .table = Table({"rung", "mesh", ">rank", "host", "device", ">peak memory",
+                                  ">model states and activations", ">step", ">busy", ">exposed communication",
+                                  ">sent per step", "straggler"})};
   for (const Row& row : a.rows) {
     if (row.ranks.size() < 2) continue;
     const auto median = median_busy(row);
@@ -118,14 +116,12 @@ Section rank_section(const Analysis& a) {
 }
 
 Section collective_section(const Analysis& a) {
-  Section section{
-      .title = "Collectives",
-      .lead = "This table compares the bytes that collectives send with the theoretical minimum.",
-      .paragraphs =
-          {"All figures are of rank 0, per timed step: the bytes of the tensors, the bytes that the rank "
-           "sends, and the theoretical minimum of these."},
-      .table = Table({"rung", "collective", "group", ">ranks", ">calls", ">tensors", ">sent", ">minimum",
-                      ">sent / minimum"})};
+  Section section{.title = "Collectives",
+                  .lead = "This table compares the bytes that collectives send with the theoretical minimum.",
+                  .paragraphs = {"All figures are of rank 0, per timed step: the bytes of the tensors, the "
+                                 "bytes that the rank sends, and the theoretical minimum of these."},
+                  .table = Table({"rung", "collective", "group", ">ranks", ">calls", ">tensors", ">sent",
+                                  ">minimum", ">sent / minimum"})};
   bool of_experts = false;
   for (const Row& row : a.rows)
     for (const Collective& c : row.collectives) {
@@ -142,12 +138,11 @@ Section collective_section(const Analysis& a) {
 }
 
 Section scaling_section(const Analysis& a) {
-  Section section{
-      .title = "Scaling",
-      .chart = "scaling",
-      .caption =
-          "The chart shows tokens/s relative to the fewest ranks. The dashed line is ideal scaling; "
-          "vertical bars are the intervals of the speedups."};
+  Section section{.title = "Scaling",
+                  .chart = "scaling",
+                  .caption =
+                      "The chart shows tokens/s relative to the fewest ranks. The dashed line is ideal "
+                      "scaling; vertical bars are the intervals of the speedups."};
   if (a.scaling.empty()) return section;
   section.lead = "This table compares rows that differ in their number of ranks.";
   section.paragraphs = {

@@ -33,11 +33,10 @@ void explain_tokens(const Rows& rows, Section& section) {
   const bool fewer = std::ranges::any_of(rows, &Row::trains_on_fewer),
              pads = std::ranges::any_of(rows, &Row::pads);
   if (fewer || pads)
-    section.bullets.push_back(
-        std::string("Tokens/s count processed tokens: every position except padding, prompts included. "
-                    "Speedups, MFU and HFU use them.") +
-        (fewer ? " Trained tokens/s count tokens with a loss." : "") +
-        (pads ? " Padding is the share of padded positions." : ""));
+    section.bullets.push_back(std::string("Tokens/s count processed tokens: every position except padding, "
+                                          "prompts included. Speedups, MFU and HFU use them.") +
+                              (fewer ? " Trained tokens/s count tokens with a loss." : "") +
+                              (pads ? " Padding is the share of padded positions." : ""));
 }
 
 /// Explains which peak each share uses.
