@@ -41,8 +41,20 @@ struct Overfit {
   bool learned() const { return last < required; }
 };
 
+/// The gate's check of a row.
+struct RowCheck {
+  std::optional<double> loss_change;  ///< difference from the gate's reference, at the last common step
+  int64_t loss_change_at = 0;         ///< number of that step, counted from 1
+  std::string loss_against;           ///< the gate's reference: a rung's name, or "its reference run"
+  std::vector<double> losses_apart;   ///< relative difference from the reference, by step
+  std::string gate;                   ///< how the gate checked it
+  GateVerdict verdict;
+  bool checked = true;             ///< false: the gate's reference is missing
+  std::optional<Overfit> overfit;  ///< none: not requested, or no run ended well
+};
+
 /// A variant over all its rounds. A number that was not measured is absent, never zero.
-struct Row {
+struct Row : RowCheck {
   int64_t variant = 0;
   std::string name, group;
   int64_t same_as = -1;   ///< the variant whose runs it shows; -1: its own
@@ -83,14 +95,6 @@ struct Row {
   std::vector<StepResult> steps;
   int64_t shown_round = 0;  ///< that round
   std::optional<double> final_loss;
-  std::optional<double> loss_change;  ///< difference from the gate's reference, at the last common step
-  int64_t loss_change_at = 0;         ///< number of that step, counted from 1
-  std::string loss_against;           ///< the gate's reference: a rung's name, or "its reference run"
-  std::vector<double> losses_apart;   ///< relative difference from the reference, by step
-  std::string gate;                   ///< how the gate checked it
-  GateVerdict verdict;
-  bool checked = true;             ///< false: the gate's reference is missing
-  std::optional<Overfit> overfit;  ///< none: not requested, or no run ended well
 
   std::optional<StepCost> cost;  ///< counted in a warm-up step, otherwise predicted by the plan
   /// Predicted peak of a step in bytes; none if the plan has only bounds.

@@ -132,16 +132,9 @@ bool CheckedRows::same_batches(int64_t variant) const {
          one->problem.global_batch == base->problem.global_batch;
 }
 
-/// Takes over the check from the row that owns the runs.
+/// Of the row that owns the runs.
 void CheckedRows::copy_check(Row& row, const Row& owner) {
-  row.checked = owner.checked;
-  row.gate = owner.gate;
-  row.verdict = owner.verdict;
-  row.overfit = owner.overfit;
-  row.loss_change = owner.loss_change;
-  row.loss_change_at = owner.loss_change_at;
-  row.loss_against = owner.loss_against;
-  row.losses_apart = owner.losses_apart;
+  static_cast<RowCheck&>(row) = owner;
   if (!owner.ok()) row.end_badly(owner.status, owner.reason, owner.code);
   if (const auto culprits = culprits_.find(owner.variant); culprits != culprits_.end())
     culprits_.emplace(row.variant, culprits->second);

@@ -74,15 +74,7 @@ double StageEvaluator::seconds_for_stages() const {
 
 bool StageEvaluator::goes_on() { return seconds_for_stages() > fewest_s_; }
 
-Forecast StageEvaluator::forecast(const Picks& picks) {
-  try {
-    return planned(picks);
-  } catch (const Error& e) {
-    return {Forecast::End::refused, e.message(), 0};
-  }
-}
-
-Forecast StageEvaluator::planned(const Picks& picks) {
+Forecast StageEvaluator::forecast(const Picks& picks) try {
   progress_.stage("planning " + stacks_.name(picks));
   const Variant variant = stacks_.variant(picks);
   check_stack(variant, catalogue_);
@@ -100,6 +92,8 @@ Forecast StageEvaluator::planned(const Picks& picks) {
         "a step needs " + bytes(memory->least) + ", but the memory limit is " + bytes(*request_.memory_bytes),
         memory->least};
   return {Forecast::End::fits, "", memory->bounded_by.empty() ? memory->peak : 0};
+} catch (const Error& e) {
+  return {Forecast::End::refused, e.message(), 0};
 }
 
 Experiment StageEvaluator::stage(const Picks& reference, const std::vector<Picks>& stacks) const {

@@ -32,12 +32,9 @@ constexpr std::array<Tolerances, 5> kTolerances = {{
     // of tokens. Norms, measured: at most 9e-6 in fp32 and 3 % in bf16.
     {Effect::rounding, {1e-9, 1e-4, 5e-3}, {1e-8, 1e-3, 0.1}},
     // bf16 has 8 bits (0.4 % per operation) and fp8 has 4. After ten steps of a tiny model the losses
-    // differed
-    // by 0.04 % and 0.8 %. A wrong mask changes the loss by much more than 2 %. A scale that is missing in
-    // every
-    // linear may change it less in so few steps, but changes the gradient norm. Norms, measured: at most 3 %
-    // in
-    // bf16 and 8 % in fp8.
+    // differed by 0.04 % and 0.8 %. A wrong mask changes the loss by much more than 2 %. A scale that is
+    // missing in every linear may change it less in so few steps, but changes the gradient norm. Norms,
+    // measured: at most 3 % in bf16 and 8 % in fp8.
     {Effect::precision, {2e-2, 2e-2, 2e-2}, {0.25, 0.25, 0.25}},
     // At an equal global batch, another split only changes the order of sums.
     {Effect::batch, {1e-9, 1e-4, 5e-3}, {1e-8, 1e-3, 0.1}},

@@ -11,7 +11,6 @@ std::string row_of(const std::vector<std::string>& cells) {
   for (const auto& cell : cells) line += " " + cell + " |";
   return line + "\n";
 }
-
 }  // namespace
 
 std::string markdown_table(const Table& table) {
