@@ -9,6 +9,9 @@
 
 namespace optrush {
 namespace {
+/// An estimate of the device memory of one communicator: it depends on NCCL's channels and peers.
+constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
+
 /// The number of ranks that split the data is the global batch divided by the sequences per rank.
 TrainSpec problem_from_json(const Json& json) {
   TrainSpec train = train_from_json(json, {});
@@ -22,7 +25,6 @@ TrainSpec problem_from_json(const Json& json) {
   if (!json.contains("world_size")) train.world_size = train.global_batch / of_a_rank;
   return train;
 }
-
 }  // namespace
 
 static const Record<PlannedSlot::Wrap>& record_of(const PlannedSlot::Wrap*) {
@@ -210,11 +212,6 @@ Json to_json(const std::optional<Plan>& plan) { return plan ? to_json(*plan) : J
 std::string planned_peak_text(const PlannedMemory& memory) {
   return memory.bounded_by.empty() ? bytes(memory.peak) : bytes(memory.least) + " to " + bytes(memory.peak);
 }
-
-namespace {
-/// An estimate of the device memory of one communicator: it depends on NCCL's channels and peers.
-constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
-}  // namespace
 
 std::string planned_memory_text(const PlannedMemory& memory) {
   std::string text = (memory.rank ? "largest predicted peak, on rank " + std::to_string(*memory.rank) + ": "

@@ -70,6 +70,12 @@ std::string name_in_text(const std::string& name) {
   return name.find(',') == std::string::npos ? name : "'" + name + "'";
 }
 
+void add_name(NamesBy& all, const std::string& common, const std::string& name) {
+  auto known = std::ranges::find(all, common, &NamesBy::value_type::first);
+  if (known == all.end()) known = all.insert(known, {common, {}});
+  known->second.push_back(name);
+}
+
 std::string listed_names(const std::vector<std::string>& names) {
   std::vector<std::string> texts;
   for (const std::string& name : names) texts.push_back(name_in_text(name));

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/numbers/statistics.h"
@@ -31,6 +32,9 @@ std::string difference_text(const Ratio& perplexity);
 
 /// A name in a sentence; in quotes if it contains a comma: "'2 ranks, strong'".
 std::string name_in_text(const std::string& name);
+/// Names by what they have in common, in order of its first name.
+using NamesBy = std::vector<std::pair<std::string, std::vector<std::string>>>;
+void add_name(NamesBy&, const std::string& common, const std::string& name);
 /// For example "bf16, '2 ranks, strong', LoRA".
 std::string listed_names(const std::vector<std::string>& names);
 

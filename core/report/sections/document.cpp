@@ -197,18 +197,6 @@ Section note_section(const Analysis& a) {
   return section;
 }
 
-/// The warnings of runs in order of the table, without repetition, each with its rungs.
-std::vector<std::pair<std::string, std::vector<std::string>>> warned_rungs(const std::vector<Row>& rows) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> found;
-  for (const Row& row : rows)
-    for (const auto& warning : row.warnings) {
-      auto same = std::ranges::find(found, warning, [](const auto& entry) { return entry.first; });
-      if (same == found.end()) same = found.insert(same, {warning, {}});
-      same->second.push_back(name_in_text(row.name));
-    }
-  return found;
-}
-
 bool empty(const Section& s) {
   return s.table ? s.table->rows.empty() : s.paragraphs.empty() && s.bullets.empty() && s.links.empty();
 }
@@ -243,8 +231,10 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     warnings.push_back(text);
   if (const std::string text = disturbed_warning(disturbed_rounds(a.rows), !a.tried); !text.empty())
     warnings.push_back(text);
-  for (const auto& [warning, rungs] : warned_rungs(a.rows))
-    warnings.push_back(join(rungs) + ": " + warning + ".");
+  NamesBy rungs;
+  for (const Row& row : a.rows)
+    for (const auto& warning : row.warnings) add_name(rungs, warning, row.name);
+  for (const auto& [warning, names] : rungs) warnings.push_back(listed_names(names) + ": " + warning + ".");
   if (a.drift && std::abs(a.drift->last / a.drift->first - 1) > kFar)
     warnings.push_back("The speed of the base changed by " + change(a.drift->last / a.drift->first) +
                        " from its rounds to its last run, so the machine was not steady. Ratios within a "

@@ -86,7 +86,7 @@ void explain_environments(const Analysis& a, const Rows& rows, Section& section)
 
 /// One line for all rows that are compared with another problem.
 void explain_other_problems(const Rows& rows, Section& section) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> explained;  // (reference, rows)
+  NamesBy explained;  // rows by reference
   for (const Row* row : rows) {
     const Comparison &previous = row->previous, &base = row->base;
     const bool one_reason =
@@ -98,10 +98,7 @@ void explain_other_problems(const Rows& rows, Section& section) {
                          (one_reason && c == &previous ? "" : " (" + c->differs + ")"));
     others.erase(std::unique(others.begin(), others.end()), others.end());
     if (others.empty()) continue;
-    const std::string against = join(others, " and ");
-    auto line = std::ranges::find(explained, against, &decltype(explained)::value_type::first);
-    if (line == explained.end()) line = explained.insert(line, {against, {}});
-    line->second.push_back(row->name);
+    add_name(explained, join(others, " and "), row->name);
   }
   for (const auto& [against, names] : explained)
     section.bullets.push_back("† " + listed_names(names) + ": not like for like with " + against + ".");

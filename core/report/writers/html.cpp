@@ -90,10 +90,11 @@ std::string html_table(const Table& table) {
   return text + "</tbody></table></div>\n";
 }
 
-std::string html_list(const std::vector<std::string>& items, const char* of_class = "") {
+template <class Item>
+std::string html_list(const std::vector<Item>& items, auto html_of, const char* of_class = "") {
   if (items.empty()) return "";
   std::string text = std::string("<ul") + of_class + ">\n";
-  for (const auto& item : items) text += "<li>" + prose_text(item) + "</li>\n";
+  for (const auto& item : items) text += "<li>" + html_of(item) + "</li>\n";
   return text + "</ul>\n";
 }
 
@@ -105,14 +106,11 @@ std::string html_body(const Section& section, const std::vector<std::string>& ch
     text += R"(<div class="wide" id=")" + section.chart + "\"></div>\n" +
             (section.caption.empty() ? "" : "<p class=\"caption\">" + html_text(section.caption) + "</p>\n");
   if (section.table) text += html_table(*section.table);
-  text += html_list(section.bullets, section.table && !section.table->bars.empty() ? " class=\"notes\"" : "");
-  if (!section.links.empty()) {
-    text += "<ul>\n";
-    for (const auto& link : section.links)
-      text += "<li><a href=\"" + html_text(link.file) + "\">" + html_text(link.text) + "</a></li>\n";
-    text += "</ul>\n";
-  }
-  return text;
+  text += html_list(section.bullets, prose_text,
+                    section.table && !section.table->bars.empty() ? " class=\"notes\"" : "");
+  return text + html_list(section.links, [](const Section::Link& link) {
+           return "<a href=\"" + html_text(link.file) + "\">" + html_text(link.text) + "</a>";
+         });
 }
 
 std::string html_section(const Section& section, const std::vector<std::string>& charts) {

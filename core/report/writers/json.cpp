@@ -194,22 +194,6 @@ Json of(const Analysis& a, const Row& row) {
   if (row.best) json["best"] = {{"step", row.best->step}, {"loss", row.best->loss}};
   return json;
 }
-}  // namespace
-
-Json ratio_json(const std::optional<Ratio>& ratio) {
-  if (!ratio) return nullptr;
-  Json interval;
-  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
-  const Verdict verdict = verdict_of(*ratio);
-  return {{"value", ratio->value},
-          {"interval", interval},
-          {"rounds", ratio->rounds},
-          {"verdict", to_string(verdict.outcome)},
-          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
-          {"more_rounds", or_null(verdict.more)}};
-}
-
-namespace {
 /// The parts, in order.
 Json figures_of(const Analysis& a) {
   const auto ablation = [](const AblationLine& line) -> Json {
@@ -261,8 +245,20 @@ Json cell_json(const std::optional<ComparedReports::Cell>& cell) {
 }
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
-
 }  // namespace
+
+Json ratio_json(const std::optional<Ratio>& ratio) {
+  if (!ratio) return nullptr;
+  Json interval;
+  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
+  const Verdict verdict = verdict_of(*ratio);
+  return {{"value", ratio->value},
+          {"interval", interval},
+          {"rounds", ratio->rounds},
+          {"verdict", to_string(verdict.outcome)},
+          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
+          {"more_rounds", or_null(verdict.more)}};
+}
 
 void write_results(const std::filesystem::path& file, const Analysis& a) {
   const Json figures = figures_of(a);

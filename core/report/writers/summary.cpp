@@ -73,8 +73,7 @@ const Record<SummaryRung>& record_of(const SummaryRung*) {
   return record;
 }
 
-namespace {
-const Record<Summary>& summary_record() {
+static const Record<Summary>& summary_record() {
   static const auto record =
       Record<Summary>("the summary", "summary.json: the answer of a report, for programs that act on it.")
           .field("schema_version", &Summary::schema_version, {.required = true, .schema = {{"const", 1}}})
@@ -90,7 +89,6 @@ const Record<Summary>& summary_record() {
           .field("rungs", &Summary::rungs, {.required = true});
   return record;
 }
-}  // namespace
 
 Summary summary_of(const Analysis& a) {
   Summary summary{.experiment = a.experiment.name,
