@@ -405,21 +405,18 @@ void RunResult::withhold_speeds() {
   for (RankResult& rank : ranks) rank.step_seconds = rank.busy_seconds = rank.exposed_seconds = std::nullopt;
 }
 
-int64_t RunResult::timed_tokens() const {
-  int64_t tokens = 0;
-  for (const auto& step : steps) tokens += step.timed ? step.tokens : 0;
-  return tokens;
+template <class Number>
+static Number timed_sum(const std::vector<StepResult>& steps, Number StepResult::*member) {
+  Number sum = 0;
+  for (const StepResult& step : steps) sum += step.timed ? step.*member : 0;
+  return sum;
 }
 
-double RunResult::timed_seconds() const {
-  double seconds = 0;
-  for (const auto& step : steps) seconds += step.timed ? step.seconds : 0;
-  return seconds;
-}
+int64_t RunResult::timed_tokens() const { return timed_sum(steps, &StepResult::tokens); }
+double RunResult::timed_seconds() const { return timed_sum(steps, &StepResult::seconds); }
 
 std::optional<double> RunResult::padding() const {
-  int64_t positions = 0;
-  for (const auto& step : steps) positions += step.timed ? step.positions : 0;
+  const int64_t positions = timed_sum(steps, &StepResult::positions);
   if (positions == 0) return std::nullopt;
   return 1 - static_cast<double>(timed_tokens()) / static_cast<double>(positions);
 }

@@ -25,21 +25,20 @@ std::string in_a_line(std::string_view text) {
 
 /// A column for each kind of work that any row has.
 Table work_table(const Analysis& a, const Rows& rows) {
-  Table table({"rung", ">timed step", ">traced step"});
-  std::vector<const Quantity*> kinds;
-  for (const Quantity& q : quantities())
-    if (q.csv.starts_with("traced_") &&
-        std::ranges::any_of(rows, [&](const Row* row) { return number_of(q, a, *row).value_or(0) > 0; })) {
-      kinds.push_back(&q);
-      table.columns.push_back({q.title, true});
-    }
-  for (const Row* row : rows) {
-    const double step = total_seconds(row->traced);
-    table.rows.push_back({row->name, or_unknown(row->step_seconds, duration), duration(step)});
-    for (const Quantity* kind : kinds) {
-      const double part = number_of(*kind, a, *row).value_or(0);
-      table.rows.back().push_back(duration(part) + " (" + percent(step > 0 ? part / step : 0, 0) + ")");
-    }
+  Table table;
+  table.add({"rung"}, rows, &Row::name);
+  table.add({"timed step", true}, rows,
+            [](const Row* row) { return or_unknown(row->step_seconds, duration); });
+  table.add({"traced step", true}, rows, [](const Row* row) { return duration(total_seconds(row->traced)); });
+  for (const Quantity& q : quantities()) {
+    const auto part_of = [&](const Row* row) { return number_of(q, a, *row).value_or(0); };
+    if (!q.csv.starts_with("traced_") ||
+        std::ranges::none_of(rows, [&](const Row* row) { return part_of(row) > 0; }))
+      continue;
+    table.add({q.title, true}, rows, [&](const Row* row) {
+      const double part = part_of(row), step = total_seconds(row->traced);
+      return duration(part) + " (" + percent(step > 0 ? part / step : 0, 0) + ")";
+    });
   }
   return table;
 }

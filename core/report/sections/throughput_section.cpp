@@ -129,30 +129,32 @@ Section throughput_section(const Analysis& a, const Family& family) {
       .chart = "throughput" + family.suffix,
       .caption = "The chart shows the tokens/s of every timed step of each rung's " +
                  shown_round(family.rows) + "."};
-  const bool energy = std::ranges::any_of(
-      a.rows, [&](const Row& row) { return number_of(quantity("joules_per_token"), a, row).has_value(); });
-  const bool cost = a.experiment.price_per_hour > 0;
-  const bool devices = std::ranges::any_of(family.rows, [](const Row* row) { return row->devices > 1; });
-  const bool compiles = std::ranges::any_of(family.rows, [&](const Row* row) {
-    return number_of(quantity("compile_seconds"), a, *row).value_or(0) > 0;
-  });
+  const auto known = [&](const char* name) {
+    return [&a, &q = quantity(name)](const Row& row) { return number_of(q, a, row).has_value(); };
+  };
+  const auto any = [&](auto&& wanted) { return !rows_where(family.rows, wanted).empty(); };
+  const bool devices = any([](const Row&row) { return row.devices > 1; }),
+             compiles = any([&](const Row&row) {
+               return number_of(quantity("compile_seconds"), a, row).value_or(0) > 0;
+             }),
+             utilization = !a.experiment.program, cost = a.experiment.price_per_hour > 0;
   std::vector<std::string_view> shown;
-  if (devices) shown = {"tokens_per_second_per_device", "devices"};
-  shown.insert(shown.end(), {"step_seconds", "mfu_causal", "hfu"});
-  if (compiles) shown.emplace_back("compile_seconds");
-  shown.emplace_back("setup_seconds");
-  if (std::ranges::any_of(family.rows, &Row::trains_on_fewer))
-    shown.emplace_back("trained_tokens_per_second");
-  if (std::ranges::any_of(family.rows, &Row::pads)) shown.emplace_back("padding");
-  if (energy) shown.emplace_back("joules_per_token");
-  for (const std::string_view name : {"gpu_watts", "sm_clock_mhz", "at_power_cap"})
-    if (std::ranges::any_of(family.rows,
-                            [&](const Row* row) { return number_of(quantity(name), a, *row).has_value(); }))
-      shown.push_back(name);
-  if (cost) shown.emplace_back("cost_per_million_tokens");
-  const bool utilization = !a.experiment.program;
-  if (!utilization)
-    std::erase_if(shown, [](std::string_view name) { return name == "mfu_causal" || name == "hfu"; });
+  for (const auto& [name, wanted] : std::initializer_list<std::pair<const char*, bool>>{
+           {"tokens_per_second_per_device", devices},
+           {"devices", devices},
+           {"step_seconds", true},
+           {"mfu_causal", utilization},
+           {"hfu", utilization},
+           {"compile_seconds", compiles},
+           {"setup_seconds", true},
+           {"trained_tokens_per_second", any(&Row::trains_on_fewer)},
+           {"padding", any(&Row::pads)},
+           {"joules_per_token", !rows_where(a.rows, known("joules_per_token")).empty()},
+           {"gpu_watts", any(known("gpu_watts"))},
+           {"sm_clock_mhz", any(known("sm_clock_mhz"))},
+           {"at_power_cap", any(known("at_power_cap"))},
+           {"cost_per_million_tokens", cost}})
+    if (wanted) shown.emplace_back(name);
   const Rows rows = rows_where(family.rows, [](const Row& row) { return !row.samples.empty(); });
   if (!rows.empty()) {
     Table& table = section.table.emplace();
