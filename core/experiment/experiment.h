@@ -23,7 +23,7 @@ struct Published {
   bool comparable_with(const std::string& device) const;
 };
 
-const Record<Published>& record_of(const Published*);
+Record<Published> record_of(const Published*);
 
 /// How a report shows a grid besides its rows. Without columns and x it shows nothing more.
 struct GridView {
@@ -37,7 +37,7 @@ struct GridView {
   bool operator==(const GridView&) const = default;
 };
 
-const Record<GridView>& record_of(const GridView*);
+Record<GridView> record_of(const GridView*);
 
 /// A named change, as written in the script.
 struct Rung {
@@ -93,7 +93,7 @@ inline constexpr int64_t kMostGivenRounds = 10'000;
 /// Parses seconds: 90, "90s", "5m", "1.5h". An Error lists the forms.
 double seconds_from(const Json&, const std::string& where);
 
-const Record<Until>& record_of(const Until*);
+Record<Until> record_of(const Until*);
 
 /// An experiment as a script describes it, before expansion. Plain data; --dry-run prints it.
 struct Experiment {

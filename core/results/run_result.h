@@ -200,11 +200,11 @@ struct RunResult {
   double timed_seconds() const;
 };
 
-const Record<RankResult>& record_of(const RankResult*);
-const Record<Collective>& record_of(const Collective*);
-const Record<StepResult>& record_of(const StepResult*);
-const Record<ValidationPoint>& record_of(const ValidationPoint*);
-const Record<SavedPoint>& record_of(const SavedPoint*);
+Record<RankResult> record_of(const RankResult*);
+Record<Collective> record_of(const Collective*);
+Record<StepResult> record_of(const StepResult*);
+Record<ValidationPoint> record_of(const ValidationPoint*);
+Record<SavedPoint> record_of(const SavedPoint*);
 
 /// Sets fields that a stored step leaves out because they follow from others: a program without padding need
 /// not count positions. Throws an Error if the counts are impossible.
