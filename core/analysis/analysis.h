@@ -11,7 +11,6 @@
 #include "analysis/numbers/statistics.h"
 #include "analysis/paired_speed.h"
 #include "analysis/quality.h"
-#include "analysis/round_end.h"
 #include "analysis/scaling.h"
 #include "analysis/standard.h"
 #include "analysis/time_to_loss.h"

@@ -24,7 +24,7 @@ std::map<std::string, Json> uses_of(const Variant& variant, const Plan& plan) {
     const auto listed = std::ranges::find(plan.plugins, use.name, &UsedPlugin::name);
     if (listed == plan.plugins.end() || listed->effect != Effect::batch) uses[use.name] = use.options;
   }
-  if (variant.external) uses["command"] = to_json(*variant.external);
+  if (variant.external) uses["command"] = record::written(*variant.external);
   return uses;
 }
 

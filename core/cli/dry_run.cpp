@@ -239,7 +239,8 @@ std::string dry_run_text(const Json& dry) {
     text += "\n";
     add(index == 0 ? base_lines(variant.at("spec")) : changes_text(variant));
     if (!variant.at("external").empty())
-      add({"runs " + join(full_command(external_from_json(variant.at("external"), "a variant")), " ")});
+      add({"runs " +
+           join(full_command(fields_of<External>().read(variant.at("external"), "a variant")), " ")});
     if (const auto same = variant.at("same_as").get<int64_t>(); same >= 0)
       text +=
           "  identical to " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";

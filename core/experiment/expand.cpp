@@ -116,7 +116,7 @@ std::string work_of(RunSpec spec, const std::optional<External>& external) {
   spec.variant = 0;
   std::ranges::sort(spec.plugins, {}, &PluginUse::name);
   return to_json(spec).dump(-1, ' ', true, Json::error_handler_t::replace) +
-         (external ? to_json(*external).dump(-1, ' ', true, Json::error_handler_t::replace) : "");
+         (external ? record::written(*external).dump(-1, ' ', true, Json::error_handler_t::replace) : "");
 }
 
 /// Collects the variants in report order.

@@ -71,10 +71,4 @@ std::string program_name(const External& external) {
   const std::string& word = file == external.command.end() ? external.command.front() : *file;
   return std::filesystem::path(word).filename();
 }
-
-Json to_json(const External& external) { return record::written(external); }
-
-External external_from_json(const Json& json, const std::string& where) {
-  return fields_of<External>().read(json, where);
-}
 }  // namespace optrush

@@ -55,7 +55,4 @@ std::string program_name(const External&);
 
 Record<ProgramChange> record_of(const ProgramChange*);
 Record<External> record_of(const External*);
-Json to_json(const External&);
-/// Errors name `where`.
-External external_from_json(const Json&, const std::string& where);
 }  // namespace optrush

@@ -217,7 +217,7 @@ Stored load_report(const fs::path& folder, const ResultParts& keep) {
   for (const Json& line : read_json_lines(noise))
     stored.probes.push_back(noise_line_from_json(line, noise.string()));
   if (const fs::path tried = folder / "tried.json"; is_there(tried))
-    stored.tried = tried_from_json(journal.read(tried), tried.string());
+    stored.tried = fields_of<Tried>().read(journal.read(tried), tried.string());
   return stored;
 }
 }  // namespace optrush

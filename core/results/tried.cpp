@@ -24,7 +24,7 @@ static Record<TriedStage> record_of(const TriedStage*) {
       .open();
 }
 
-static Record<Tried> record_of(const Tried*) {
+Record<Tried> record_of(const Tried*) {
   return Record<Tried>("a search")
       .field("schema_version", &Tried::schema_version)
       .field("best", &Tried::best, {.required = true})
@@ -33,12 +33,5 @@ static Record<Tried> record_of(const Tried*) {
       .field("decides_s", &Tried::decides_s, {.nullable = true})
       .field("stages", &Tried::stages, {.required = true})
       .open();
-}
-
-Json to_json(const std::optional<Tried>& tried) { return tried ? fields_of<Tried>().write(*tried) : Json(); }
-
-std::optional<Tried> tried_from_json(const Json& json, const std::string& where) {
-  if (json.is_null()) return std::nullopt;
-  return fields_of<Tried>().read(json, where);
 }
 }  // namespace optrush

@@ -90,7 +90,7 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
   const RunOutcome outcome = run_experiment(Expanded(result), shared, progress);
   Tried tried = tried_of(found, stacks);
   if (!found.answered) tried.decides_s = decides_s;
-  Journal(folder).write("tried.json", to_json(tried));
+  Journal(folder).write("tried.json", record::written(tried));
   return outcome;
 }
 }  // namespace optrush

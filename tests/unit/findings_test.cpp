@@ -132,7 +132,7 @@ TEST(Findings, FindingsOfASearchMatchItsStages) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Dice dice(seed);
     a.tried = random_search(dice);
-    SCOPED_TRACE(to_json(a.tried).dump(1));
+    SCOPED_TRACE(record::written(a.tried).dump(1));
     read_findings(a);
   }
 }

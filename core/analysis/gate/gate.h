@@ -49,10 +49,8 @@ struct GateCheck {
   bool compares() const { return reference || reference_variant >= 0; }
 };
 
-/// The checks of all variants. `plans[i]` is the plan of variants[i]. A variant without a plan is neither
-/// checked nor a reference. The report leaves out the plans of variants that failed or broke the gate.
-std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const Plans&);
-/// The check of one variant, which must have a plan.
+/// The check of one variant, which must have a plan. `plans[i]` is the plan of variants[i]. A variant without
+/// a plan is no reference. The report leaves out the plans of variants that failed or broke the gate.
 GateCheck plan_check(const std::vector<Variant>&, const Plans&, int64_t variant);
 
 /// The curves that a check needs.

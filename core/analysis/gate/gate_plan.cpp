@@ -348,11 +348,4 @@ class Planner {
 GateCheck plan_check(const std::vector<Variant>& variants, const Plans& plans, int64_t variant) {
   return Planner(variants, plans, variant).plan();
 }
-
-std::vector<GateCheck> plan_gate(const std::vector<Variant>& variants, const Plans& plans) {
-  std::vector<GateCheck> checks;
-  for (size_t i = 0; i < variants.size(); ++i)
-    if (plans.at(i)) checks.push_back(plan_check(variants, plans, static_cast<int64_t>(i)));
-  return checks;
-}
 }  // namespace optrush

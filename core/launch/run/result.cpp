@@ -86,7 +86,7 @@ std::string write_hashed(const fs::path& file, const Json& json) {
 }  // namespace
 
 std::string store_job(const fs::path& run_folder, const Job& job) {
-  if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
+  if (job.external) write_json(run_folder / "external.json", record::written(*job.external));
   return write_hashed(run_folder / "spec.json", to_json(job.spec));
 }
 

@@ -228,7 +228,7 @@ Json figures_of(const Analysis& a) {
           {"variants", json_list(a.variants, stored)},
           {"plans", json_list(a.plans, stored)},
           {"probes", json_list(a.probes, stored)},
-          {"tried", to_json(a.tried)},
+          {"tried", record::written(a.tried)},
           {"runs", json_list(a.runs, &StoredRun::id)}};
 }
 
