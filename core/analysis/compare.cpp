@@ -173,7 +173,6 @@ std::string letters(size_t index) {
   const std::string last(1, static_cast<char>('A' + index % 26));
   return index < 26 ? last : letters(index / 26 - 1) + last;
 }
-
 }  // namespace
 
 ComparedReports compare_reports(const std::vector<fs::path>& folders,

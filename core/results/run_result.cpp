@@ -235,7 +235,6 @@ Json cost_schema() {
             "matmul_flops", "attention_flops", "noted_flops"}},
           {"additionalProperties", {{"type", {"integer", "null"}}}}};
 }
-
 }  // namespace
 
 /// The fields, in the order of the file.

@@ -127,7 +127,6 @@ void add_changes(const Analysis& a, const Grid& grid, Claims& claims) {
   for (Changes& changes : found)
     if (!changes.quantities.empty()) claims.push_back({Weight::other, std::move(changes)});
 }
-
 }  // namespace
 
 bool misses_loss(const Analysis& a, const Row& row) {

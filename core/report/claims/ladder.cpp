@@ -109,7 +109,6 @@ void add_verdicts(const Relations& known, const Relations& all, const std::strin
   add_rungs(known, all, Outcome::alike, before, Weight::detail, claims);
   add_rungs(known, all, Outcome::undecided, before, Weight::open, claims);
 }
-
 }  // namespace
 
 Relation relation_of(const Analysis& a, const Row& row, const Comparison& c) {

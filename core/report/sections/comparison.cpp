@@ -135,7 +135,6 @@ std::vector<std::string> remarks(const ComparedReports& compared) {
                           compared.reports[i].name + ": " + line.cells[i]->differs + ".");
   return remarks;
 }
-
 }  // namespace
 
 void add_answer(const Analysis& a, ComparedReports::Report& report) {

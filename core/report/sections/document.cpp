@@ -19,73 +19,7 @@
 namespace optrush {
 namespace {
 bool usable(const std::optional<Interval>& i) { return i && i->low > 0 && std::isfinite(i->high); }
-}  // namespace
 
-std::optional<Interval> Bars::axis() const {
-  if (std::ranges::none_of(intervals, usable)) return std::nullopt;
-  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs also have an axis
-  Interval axis{std::exp(-kLeast), std::exp(kLeast)};
-  for (const auto& interval : intervals)
-    if (usable(interval)) axis = {std::min(axis.low, interval->low), std::max(axis.high, interval->high)};
-  return axis;
-}
-
-std::optional<Bars::Place> Bars::place(size_t row) const {
-  const auto& shown = intervals.at(row);
-  if (!usable(shown)) return std::nullopt;
-  const double low = std::log(axis()->low), high = std::log(axis()->high);
-  const auto at = [&](double x) { return (std::log(x) - low) / (high - low); };
-  return Place{at(shown->low), at(shown->high), at(1), shown->low > 1 ? 1 : shown->high < 1 ? -1 : 0};
-}
-
-std::string Bars::text(size_t row) const {
-  constexpr int kCells = 10;
-  const auto bar = place(row);
-  if (!bar) return std::string(kCells, ' ');
-  // The axis has a cell on each side of 1.00. An interval without 1.00 never touches the cell of 1.00.
-  const auto cell = [](double at) { return static_cast<int>(std::lround(at * (kCells - 1))); };
-  const int one = std::clamp(cell(bar->one), 1, kCells - 2);
-  int first = cell(bar->low), last = cell(bar->high);
-  if (bar->side > 0) {
-    first = std::max(first, one + 1);
-    last = std::max(last, first);
-  } else if (bar->side < 0) {
-    last = std::min(last, one - 1);
-    first = std::min(first, last);
-  } else {
-    first = std::min(first, one);
-    last = std::max(last, one);
-  }
-  std::string text;
-  for (int i = 0; i < kCells; ++i) {
-    const bool in = first <= i && i <= last;
-    text += i == one ? (in ? "┿" : "│") : in ? "━" : "·";
-  }
-  return text;
-}
-
-Table::Table(std::initializer_list<std::string> titles) {
-  for (const std::string& title : titles) {
-    const bool number = title.starts_with('>');
-    columns.push_back({title.substr(number ? 1 : 0), number});
-  }
-}
-
-void add_columns(Table& table, const std::vector<std::string_view>& names, const Analysis& a,
-                 const Rows& rows) {
-  for (const auto name : names) {
-    const Quantity& q = quantity(name);
-    table.add({q.title, true}, rows, [&](const Row* row) { return cell_of(q, a, *row); });
-  }
-}
-
-std::string title_for(const std::string& what, const Family& family) {
-  std::string of = family.title;
-  if (!of.empty()) of.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(of.front())));
-  return of.empty() ? what : what + ": " + of;
-}
-
-namespace {
 /// The name of the checkpoint or of the preset; otherwise the kind of model: "llama".
 std::string model_name(const RunSpec& base) {
   if (const std::string checkpoint = base.model.value("checkpoint", ""); !checkpoint.empty())
@@ -201,6 +135,70 @@ bool empty(const Section& s) {
   return s.table ? s.table->rows.empty() : s.paragraphs.empty() && s.bullets.empty() && s.links.empty();
 }
 }  // namespace
+
+std::optional<Interval> Bars::axis() const {
+  if (std::ranges::none_of(intervals, usable)) return std::nullopt;
+  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs also have an axis
+  Interval axis{std::exp(-kLeast), std::exp(kLeast)};
+  for (const auto& interval : intervals)
+    if (usable(interval)) axis = {std::min(axis.low, interval->low), std::max(axis.high, interval->high)};
+  return axis;
+}
+
+std::optional<Bars::Place> Bars::place(size_t row) const {
+  const auto& shown = intervals.at(row);
+  if (!usable(shown)) return std::nullopt;
+  const double low = std::log(axis()->low), high = std::log(axis()->high);
+  const auto at = [&](double x) { return (std::log(x) - low) / (high - low); };
+  return Place{at(shown->low), at(shown->high), at(1), shown->low > 1 ? 1 : shown->high < 1 ? -1 : 0};
+}
+
+std::string Bars::text(size_t row) const {
+  constexpr int kCells = 10;
+  const auto bar = place(row);
+  if (!bar) return std::string(kCells, ' ');
+  // The axis has a cell on each side of 1.00. An interval without 1.00 never touches the cell of 1.00.
+  const auto cell = [](double at) { return static_cast<int>(std::lround(at * (kCells - 1))); };
+  const int one = std::clamp(cell(bar->one), 1, kCells - 2);
+  int first = cell(bar->low), last = cell(bar->high);
+  if (bar->side > 0) {
+    first = std::max(first, one + 1);
+    last = std::max(last, first);
+  } else if (bar->side < 0) {
+    last = std::min(last, one - 1);
+    first = std::min(first, last);
+  } else {
+    first = std::min(first, one);
+    last = std::max(last, one);
+  }
+  std::string text;
+  for (int i = 0; i < kCells; ++i) {
+    const bool in = first <= i && i <= last;
+    text += i == one ? (in ? "┿" : "│") : in ? "━" : "·";
+  }
+  return text;
+}
+
+Table::Table(std::initializer_list<std::string> titles) {
+  for (const std::string& title : titles) {
+    const bool number = title.starts_with('>');
+    columns.push_back({title.substr(number ? 1 : 0), number});
+  }
+}
+
+void add_columns(Table& table, const std::vector<std::string_view>& names, const Analysis& a,
+                 const Rows& rows) {
+  for (const auto name : names) {
+    const Quantity& q = quantity(name);
+    table.add({q.title, true}, rows, [&](const Row* row) { return cell_of(q, a, *row); });
+  }
+}
+
+std::string title_for(const std::string& what, const Family& family) {
+  std::string of = family.title;
+  if (!of.empty()) of.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(of.front())));
+  return of.empty() ? what : what + ": " + of;
+}
 
 std::string context_text(const Json& context, const char* name) {
   const auto found = context.find(name);

@@ -55,5 +55,4 @@ Section memory_section(const Analysis& a, const Family& family) {
       "process.");
   return section;
 }
-
 }  // namespace optrush

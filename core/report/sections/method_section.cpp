@@ -99,7 +99,6 @@ std::string timed_steps_text(const Analysis& a) {
   if (only_epochs(base.train)) return "up to " + length_of(base.train);
   return std::string(may_end_early ? "up to " : "") + counted(base.train.steps, "timed step");
 }
-
 }  // namespace
 
 Section method_section(const Analysis& a) {

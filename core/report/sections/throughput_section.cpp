@@ -119,7 +119,6 @@ std::string samples_text(const Row& row) {
   for (const double sample : row.samples) samples.push_back(grouped(sample));
   return join(samples, " · ");
 }
-
 }  // namespace
 
 Section throughput_section(const Analysis& a, const Family& family) {
