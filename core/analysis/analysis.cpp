@@ -219,10 +219,9 @@ std::optional<double> sustained_rate(const Json& context) {
 }
 
 bool peak_is_doubtful(const Json& context) {
-  const auto peak = context.find("peak"), cpu = context.find("cpu");
-  if (peak == context.end() || cpu == context.end() || !peak->is_object()) return false;
-  return peak->value("source", "") == "measured" &&
-         is_busy(number(*cpu, "busy").value_or(0), number(*cpu, "threads").value_or(1));
+  const Json::json_pointer source("/peak/source");
+  return context.contains(source) && context.at(source) == "measured" &&
+         is_busy(number_at(context, "/cpu/busy").value_or(0), number_at(context, "/cpu/threads").value_or(1));
 }
 
 bool ran_on_stand_in(const Json& context) {

@@ -61,9 +61,6 @@ void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool
     facts[path] = {json, exact && !json.is_string() ? json.dump() : leaf_text(path, json)};
 }
 
-/// Whether a field describes the moment and not the machine. A report itself warns about a busy machine.
-bool of_the_moment(const std::string& key) { return key == "date" || key == "warnings"; }
-
 /// A prefix of a hash that is long enough to tell hashes apart.
 std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12); }
 
@@ -71,8 +68,8 @@ std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12);
 Facts facts_of(const Analysis& side) {
   Facts facts;
   Json context = side.context;
-  for (auto it = context.begin(); it != context.end();)
-    it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
+  // These describe the moment and not the machine. A report itself warns about a busy machine.
+  for (const char* of_the_moment : {"date", "warnings"}) context.erase(of_the_moment);
   if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
     for (const char* load : {"busy", "load_average"}) cpu->erase(load);
   // The plugins that ran follow below.

@@ -68,7 +68,6 @@ struct Found {
 /// alternatives that pay. Each further stage measures moves from the best stack: one part added, removed or
 /// exchanged; a part that does not fit together with one that saves memory; or all parts that were faster
 /// alone, claimed or not. The search ends when no move can be claimed to be faster, or after a stage without
-/// a claim for want of time. A stage runs about as many stacks as there are alternatives, while a grid would
-/// run the product of all axes. `choices`: number of alternatives of each axis.
+/// a claim for want of time. `choices`: number of alternatives of each axis.
 Found search(const std::vector<size_t>& choices, Evaluator&);
 }  // namespace optrush

@@ -157,13 +157,11 @@ std::vector<Trial> StageEvaluator::measure(const Picks& reference, const std::ve
   to_decide_s_ = seconds_to_claims(analysis);
   std::vector<Trial> trials;
   const Row& beside = analysis.rows.front();
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    trials.push_back(trial_of(analysis.rows.at(i + 1)));
-    if (beside.ok()) continue;
-    trials.back() = {.reason = "the stack that this stage starts from ended as '" +
+  const Trial failed{.reason = "the stack that this stage starts from ended as '" +
                                std::string(to_string(beside.status)) + "': " + beside.reason,
                      .reference_failed = true};
-  }
+  for (size_t i = 0; i < stacks.size(); ++i)
+    trials.push_back(beside.ok() ? trial_of(analysis.rows.at(i + 1)) : failed);
   return trials;
 }
 }  // namespace optrush

@@ -238,8 +238,7 @@ class Planner {
   /// " on 2 ranks" if the number differs from the variant's; otherwise "".
   std::string on_ranks(const RunSpec& run) const {
     const int64_t ranks = run.train.world_size;
-    if (ranks == setup_.train.world_size) return "";
-    return " on " + counted(ranks, "rank");
+    return ranks == setup_.train.world_size ? "" : " on " + counted(ranks, "rank");
   }
 
   /// The batch differs: at an equal global batch, losses must agree.

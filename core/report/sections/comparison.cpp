@@ -11,12 +11,11 @@ namespace {
 using Cell = ComparedReports::Cell;
 using Line = ComparedReports::Line;
 
-std::string status_of(const Cell& cell) { return std::string(to_string(cell.status)); }
-
 /// The value, or the status if the rung failed.
 template <class Value>
 std::string cell_text(const std::optional<Cell>& cell, Value value) {
-  return !cell ? kUnknown : cell->status == Status::ok ? value(*cell) : status_of(*cell);
+  if (!cell) return kUnknown;
+  return cell->status == Status::ok ? value(*cell) : std::string(to_string(cell->status));
 }
 
 /// A value from the report `i`.

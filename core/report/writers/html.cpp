@@ -40,10 +40,6 @@ std::string prose_text(const std::string& text) {
   return html;
 }
 
-std::string header_cell(const Table::Column& column) {
-  return (column.number ? "<th class=\"number\">" : "<th>") + html_text(column.title) + "</th>";
-}
-
 /// `bar` follows the text of a number. A narrow screen shows `title` beside the cell in place of the head.
 std::string html_cell(const Table::Column& column, const std::string& text, const std::string& bar,
                       bool titled) {
@@ -75,7 +71,8 @@ std::string html_bar(const Bars& bars, size_t row) {
 std::string html_table(const Table& table) {
   std::string text = std::string("<div class=\"wide\"><table") +
                      (!table.bars.empty() ? " class=\"top\"" : "") + "><thead><tr>";
-  for (const auto& column : table.columns) text += header_cell(column);
+  for (const auto& column : table.columns)
+    text += (column.number ? "<th class=\"number\">" : "<th>") + html_text(column.title) + "</th>";
   text += "</tr></thead>\n<tbody>\n";
   for (size_t row = 0; row < table.rows.size(); ++row) {
     text += "<tr>";

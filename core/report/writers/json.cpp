@@ -12,6 +12,7 @@ template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
+Json or_null(double value) { return value; }
 
 Json of(const Comparison& c) {
   if (c.variant < 0) return nullptr;
@@ -52,12 +53,7 @@ Json seeds_of(const Row& row) {
 template <class Pairs>
 Json object(const Pairs& pairs) {
   Json json = Json::object();
-  for (const auto& [name, value] : pairs) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>)
-      json[name] = value;
-    else
-      json[name] = or_null(value);
-  }
+  for (const auto& [name, value] : pairs) json[name] = or_null(value);
   return json;
 }
 
