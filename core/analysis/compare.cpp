@@ -6,10 +6,8 @@
 #include <set>
 
 #include "analysis/numbers/format.h"
-#include "analysis/numbers/verdict.h"
 #include "analysis/problem.h"
 #include "analysis/quantities.h"
-#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
