@@ -15,8 +15,8 @@ install(TARGETS optrush_core EXPORT OptimizationRushTargets LIBRARY INCLUDES DES
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/optrush TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(FILES ${OPTRUSH_GENERATED_SDK}/optrush/sdk_hash.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/optrush)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${OPTRUSH_INSTALL_DATA}
-        FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "py.typed" PATTERN "*.txt" PATTERN "*.in" PATTERN "__pycache__"
-        EXCLUDE)
+        FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "*.css" PATTERN "*.js" PATTERN "py.typed" PATTERN "*.txt"
+        PATTERN "*.in" PATTERN "__pycache__" EXCLUDE)
 
 # installation.json of the build tree and of a prefix (machine/installation.h).
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/installation.json

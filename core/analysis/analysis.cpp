@@ -70,7 +70,7 @@ class Analyzer {
     find_drift();
     out_.noise = noise_of(out_.probes);
     out_.gpu = gpu_steps_of(out_.runs);
-    meet_programs();
+    compare_programs();
     out_.scaling = find_scaling(out_);
     judge_together();
     out_.ablation = rank_ablation(out_.experiment, out_.rows);
@@ -129,7 +129,7 @@ class Analyzer {
     if (below.back() != 0) row.notes.push_back("the base failed, so '" + row.base.name + "' replaces it");
   }
 
-  void meet_programs() {
+  void compare_programs() {
     Rows own, others;
     const bool ours = out_.variants.empty() || !out_.variants.front().external;
     for (const Row& row : out_.rows) {
@@ -191,15 +191,19 @@ class Analyzer {
 };
 }  // namespace
 
+std::vector<std::string> names_of(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const Row* row : rows) names.push_back(row->name);
+  return names;
+}
+
 const Row* row_named(const std::vector<Row>& rows, const std::string& name) {
   const auto it = std::ranges::find(rows, name, &Row::name);
   return it == rows.end() ? nullptr : &*it;
 }
 
 std::optional<double> mfu_denominator(const Json& context) {
-  const auto peak = context.find("peak");
-  if (peak == context.end()) return std::nullopt;
-  const auto flops = number(*peak, "mfu_denominator");
+  const auto flops = number_at(context, "/peak/mfu_denominator");
   return flops && *flops > 0 ? flops : std::nullopt;
 }
 
@@ -215,10 +219,9 @@ std::optional<double> sustained_rate(const Json& context) {
 }
 
 bool peak_is_doubtful(const Json& context) {
-  const auto peak = context.find("peak"), cpu = context.find("cpu");
-  if (peak == context.end() || cpu == context.end() || !peak->is_object()) return false;
-  return peak->value("source", "") == "measured" &&
-         is_busy(number(*cpu, "busy").value_or(0), number(*cpu, "threads").value_or(1));
+  const Json::json_pointer source("/peak/source");
+  return context.contains(source) && context.at(source) == "measured" &&
+         is_busy(number_at(context, "/cpu/busy").value_or(0), number_at(context, "/cpu/threads").value_or(1));
 }
 
 bool ran_on_stand_in(const Json& context) {

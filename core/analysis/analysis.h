@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -10,7 +11,6 @@
 #include "analysis/numbers/statistics.h"
 #include "analysis/paired_speed.h"
 #include "analysis/quality.h"
-#include "analysis/round_end.h"
 #include "analysis/scaling.h"
 #include "analysis/standard.h"
 #include "analysis/time_to_loss.h"
@@ -40,8 +40,20 @@ struct Overfit {
   bool learned() const { return last < required; }
 };
 
+/// The gate's check of a row.
+struct RowCheck {
+  std::optional<double> loss_change;  ///< difference from the gate's reference, at the last common step
+  int64_t loss_change_at = 0;         ///< number of that step, counted from 1
+  std::string loss_against;           ///< the gate's reference: a rung's name, or "its reference run"
+  std::vector<double> losses_apart;   ///< relative difference from the reference, by step
+  std::string gate;                   ///< how the gate checked it
+  GateVerdict verdict;
+  bool checked = true;             ///< false: the gate's reference is missing
+  std::optional<Overfit> overfit;  ///< none: not requested, or no run ended well
+};
+
 /// A variant over all its rounds. A number that was not measured is absent, never zero.
-struct Row {
+struct Row : RowCheck {
   int64_t variant = 0;
   std::string name, group;
   int64_t same_as = -1;   ///< the variant whose runs it shows; -1: its own
@@ -82,14 +94,6 @@ struct Row {
   std::vector<StepResult> steps;
   int64_t shown_round = 0;  ///< that round
   std::optional<double> final_loss;
-  std::optional<double> loss_change;  ///< difference from the gate's reference, at the last common step
-  int64_t loss_change_at = 0;         ///< number of that step, counted from 1
-  std::string loss_against;           ///< the gate's reference: a rung's name, or "its reference run"
-  std::vector<double> losses_apart;   ///< relative difference from the reference, by step
-  std::string gate;                   ///< how the gate checked it
-  GateVerdict verdict;
-  bool checked = true;             ///< false: the gate's reference is missing
-  std::optional<Overfit> overfit;  ///< none: not requested, or no run ended well
 
   std::optional<StepCost> cost;  ///< counted in a warm-up step, otherwise predicted by the plan
   /// Predicted peak of a step in bytes; none if the plan has only bounds.
@@ -132,6 +136,18 @@ struct Row {
 };
 
 using Rows = std::vector<const Row*>;
+/// The rows that meet `wanted`, in order.
+Rows rows_where(Rows rows, auto&& wanted) {
+  std::erase_if(rows, [&](const Row* row) { return !std::invoke(wanted, *row); });
+  return rows;
+}
+Rows rows_where(const std::vector<Row>& rows, auto&& wanted) {
+  Rows found;
+  for (const Row& row : rows)
+    if (std::invoke(wanted, row)) found.push_back(&row);
+  return found;
+}
+std::vector<std::string> names_of(const Rows&);
 
 /// The speed of the base at the start, and when it runs again at the end.
 struct Drift {

@@ -26,7 +26,7 @@ double largest_last_loss(const std::vector<Curve>& runs) {
 }
 }  // namespace
 
-const Row& CheckedRows::look(const Variant& variant, const VariantRuns& runs) {
+const Row& CheckedRows::update(const Variant& variant, const VariantRuns& runs) {
   const auto place = static_cast<size_t>(variant.index);
   // A row that failed or broke the gate is not a reference.
   if (place > 0 && !rows_[place - 1].ok()) usable_[place - 1].reset();
@@ -54,7 +54,7 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
     row.checked = false;
     row.notes.emplace_back(why);
   };
-  if (row.same_as >= 0) return take_check(row, rows_[static_cast<size_t>(row.same_as)]);
+  if (row.same_as >= 0) return copy_check(row, rows_[static_cast<size_t>(row.same_as)]);
   if (!usable_[static_cast<size_t>(row.variant)]) return leave("not checked: the rung has no plan");
   if (row.external) check_tokens(row);
   if (!row.ok()) return;
@@ -83,7 +83,7 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
   }
   if (row.verdict.undecided) leave("not checked bit for bit: its reference ran only once");
   if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message, ErrorCode::wrong_result);
-  if (!row.verdict.compared) stand_on_broken(row);
+  if (!row.verdict.compared) mark_above_broken(row);
   if (row.status == Status::broken) culprits_.try_emplace(row.variant, stored_.variant(row.variant).added);
   if (row.verdict.compared) {
     const auto& subject = (gate.subject ? *evidence.subject : evidence.own.front()).losses;
@@ -132,16 +132,9 @@ bool CheckedRows::same_batches(int64_t variant) const {
          one->problem.global_batch == base->problem.global_batch;
 }
 
-/// Takes over the check from the row that owns the runs.
-void CheckedRows::take_check(Row& row, const Row& owner) {
-  row.checked = owner.checked;
-  row.gate = owner.gate;
-  row.verdict = owner.verdict;
-  row.overfit = owner.overfit;
-  row.loss_change = owner.loss_change;
-  row.loss_change_at = owner.loss_change_at;
-  row.loss_against = owner.loss_against;
-  row.losses_apart = owner.losses_apart;
+/// Of the row that owns the runs.
+void CheckedRows::copy_check(Row& row, const Row& owner) {
+  static_cast<RowCheck&>(row) = owner;
   if (!owner.ok()) row.end_badly(owner.status, owner.reason, owner.code);
   if (const auto culprits = culprits_.find(owner.variant); culprits != culprits_.end())
     culprits_.emplace(row.variant, culprits->second);
@@ -149,7 +142,7 @@ void CheckedRows::take_check(Row& row, const Row& owner) {
 
 /// Marks a rung as broken if it still stacks the plugins that broke the rung below, until a run shows
 /// otherwise. Without this rule, a rung with another batch, which is not compared, would hide the error.
-void CheckedRows::stand_on_broken(Row& row) {
+void CheckedRows::mark_above_broken(Row& row) {
   const auto below = culprits_.find(stored_.variant(row.variant).previous);
   if (below == culprits_.end()) return;
   const auto& stacked = stored_.variant(row.variant).spec.plugins;
@@ -164,7 +157,7 @@ void CheckedRows::stand_on_broken(Row& row) {
 
 std::vector<Row> checked_rows(const Stored& stored, const VariantRuns& runs) {
   CheckedRows rows(stored);
-  for (const Variant& variant : stored.variants) rows.look(variant, runs);
-  return std::move(rows).take();
+  for (const Variant& variant : stored.variants) rows.update(variant, runs);
+  return std::move(rows).release();
 }
 }  // namespace optrush

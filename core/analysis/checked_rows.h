@@ -17,15 +17,15 @@ class CheckedRows {
   explicit CheckedRows(const Stored& stored) : stored_(stored), usable_(stored.plans) {}
 
   /// Computes the row of the variant after the last one, or that of the last one again.
-  const Row& look(const Variant&, const VariantRuns&);
+  const Row& update(const Variant&, const VariantRuns&);
   /// Plans by variant; none for an earlier row that may not be a reference.
   const Plans& usable() const { return usable_; }
-  std::vector<Row> take() && { return std::move(rows_); }
+  std::vector<Row> release() && { return std::move(rows_); }
 
  private:
   void check(Row&, const VariantRuns&);
-  void take_check(Row&, const Row& owner);
-  void stand_on_broken(Row&);
+  void copy_check(Row&, const Row& owner);
+  void mark_above_broken(Row&);
   void check_tokens(Row&) const;
   bool same_batches(int64_t variant) const;
   std::optional<Curve> extra_run(int64_t variant, const RunSpec&, const VariantRuns&, Row&) const;

@@ -6,10 +6,8 @@
 #include <set>
 
 #include "analysis/numbers/format.h"
-#include "analysis/numbers/verdict.h"
 #include "analysis/problem.h"
 #include "analysis/quantities.h"
-#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
@@ -24,7 +22,7 @@ Analysis analyzed(const fs::path& folder) {
 
 struct Fact {
   Json raw;
-  std::string text = std::string(kUnknown);
+  std::string text = kUnknown;
 };
 using Facts = std::map<std::string, Fact>;
 
@@ -61,9 +59,6 @@ void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool
     facts[path] = {json, exact && !json.is_string() ? json.dump() : leaf_text(path, json)};
 }
 
-/// Whether a field describes the moment and not the machine. A report itself warns about a busy machine.
-bool of_the_moment(const std::string& key) { return key == "date" || key == "warnings"; }
-
 /// A prefix of a hash that is long enough to tell hashes apart.
 std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12); }
 
@@ -71,8 +66,8 @@ std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12);
 Facts facts_of(const Analysis& side) {
   Facts facts;
   Json context = side.context;
-  for (auto it = context.begin(); it != context.end();)
-    it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
+  // These describe the moment and not the machine. A report itself warns about a busy machine.
+  for (const char* of_the_moment : {"date", "warnings"}) context.erase(of_the_moment);
   if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
     for (const char* load : {"busy", "load_average"}) cpu->erase(load);
   // The plugins that ran follow below.
@@ -88,7 +83,7 @@ Facts facts_of(const Analysis& side) {
   flatten_facts("base", base, facts, /*exact=*/true);
   flatten_facts("argument", experiment.arguments, facts, /*exact=*/true);
   if (const auto& until = experiment.until)
-    facts["rounds"] = {to_json(*until),
+    facts["rounds"] = {record::written(*until),
                        "within " + percent(until->within) + " or " + duration(until->at_most_s)};
   else
     facts["rounds"] = {experiment.rounds, std::to_string(experiment.rounds)};
@@ -173,11 +168,10 @@ std::string letters(size_t index) {
   const std::string last(1, static_cast<char>('A' + index % 26));
   return index < 26 ? last : letters(index / 26 - 1) + last;
 }
-
 }  // namespace
 
 ComparedReports compare_reports(const std::vector<fs::path>& folders,
-                                void (*tell)(const Analysis&, ComparedReports::Report&)) {
+                                void (*add_answer)(const Analysis&, ComparedReports::Report&)) {
   if (folders.size() < 2)
     throw UsageError("a comparison needs two reports or more",
                      "optrush compare reports/x/before reports/x/after");
@@ -186,7 +180,7 @@ ComparedReports compare_reports(const std::vector<fs::path>& folders,
   ComparedReports compared;
   std::vector<std::string> rungs;
   for (size_t i = 0; i < sides.size(); ++i) {
-    tell(sides[i], compared.reports.emplace_back(letters(i), folders[i]));
+    add_answer(sides[i], compared.reports.emplace_back(letters(i), folders[i]));
     for (const auto& row : sides[i].rows)
       if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
   }

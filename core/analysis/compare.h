@@ -47,8 +47,8 @@ struct ComparedReports {
   std::vector<Line> lines;  ///< rungs of the first report, then other rungs
 };
 
-/// Compares at least two report folders. Rungs are matched by name. `tell` sets the headline and the
-/// warnings of a report (add_answer).
+/// Compares at least two report folders. Rungs are matched by name. `add_answer` sets the headline and the
+/// warnings of a report.
 ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders,
-                                void (*tell)(const Analysis&, ComparedReports::Report&));
+                                void (*add_answer)(const Analysis&, ComparedReports::Report&));
 }  // namespace optrush

@@ -48,10 +48,7 @@ const GridPoint* reference_of(const Grid& grid, const GridPoint& point) {
 
 std::optional<double> Grid::x(const Analysis& a, const GridPoint& point) const {
   if (part->view.x.empty()) return std::nullopt;
-  const Json spec = to_json(a.spec(*point.row));
-  const auto path = pointer(part->view.x);
-  if (!spec.contains(path) || !spec.at(path).is_number()) return std::nullopt;
-  return spec.at(path).get<double>();
+  return number_at(to_json(a.spec(*point.row)), pointer(part->view.x).to_string());
 }
 
 std::string Grid::line(const GridPoint& point) const {

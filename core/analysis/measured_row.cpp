@@ -1,6 +1,7 @@
 #include "analysis/measured_row.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "analysis/numbers/format.h"
@@ -12,13 +13,18 @@ namespace optrush {
 namespace {
 using RunsOfRow = std::vector<const StoredRun*>;
 
-/// The median over the runs that have the number.
+/// The numbers of the runs that have them.
 template <class Get>
-std::optional<double> median_over(const RunsOfRow& runs, Get get) {
+std::vector<double> values_of(const RunsOfRow& runs, Get get) {
   std::vector<double> values;
   for (const StoredRun* run : runs)
-    if (const std::optional<double> value = get(run->result)) values.push_back(*value);
-  return median(values);
+    if (const std::optional<double> value = std::invoke(get, run->result)) values.push_back(*value);
+  return values;
+}
+
+template <class Get>
+std::optional<double> median_over(const RunsOfRow& runs, Get get) {
+  return median(values_of(runs, get));
 }
 
 Row unmeasured(const Stored& stored, const Variant& variant) {
@@ -38,7 +44,7 @@ Row unmeasured(const Stored& stored, const Variant& variant) {
   return row;
 }
 
-void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
+void set_status(Row& row, const Stored& stored, const VariantRuns& all) {
   const RunsOfRow runs = all.of(row.variant, Purpose::measure);
   // With an open number of rounds, one round is planned.
   const auto planned = static_cast<size_t>(stored.experiment.until ? 1 : stored.experiment.rounds);
@@ -60,15 +66,14 @@ void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   const bool planned_any = std::ranges::any_of(stored.plans, &std::optional<Plan>::has_value);
   row.asked = row.started || row.same_as >= 0 || stored.plan(row.variant) || !planned_any;
   if (row.started && runs.size() < planned && row.ok())
-    row.notes.push_back(std::to_string(runs.size()) + " of " +
-                        counted(static_cast<int64_t>(planned), "round") + " ran");
+    row.notes.push_back(std::to_string(runs.size()) + " of " + counted(planned, "round") + " ran");
   // Failed runs are not repeated, and variants without a plan were not requested.
   const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && stored.plan(row.variant)));
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
 }
 
 /// Takes the numbers of the round that the report shows.
-void take_shown(Row& row, const StoredRun& shown) {
+void set_shown(Row& row, const StoredRun& shown) {
   const RunResult& result = shown.result;
   row.shown_round = shown.spec.round;
   row.steps = result.steps;
@@ -81,7 +86,7 @@ void take_shown(Row& row, const StoredRun& shown) {
   row.published_here = row.published && row.published->comparable_with(result.device);
 }
 
-void take_rounds(Row& row, const RunsOfRow& runs, double target_loss) {
+void set_rounds(Row& row, const RunsOfRow& runs, double target_loss) {
   for (const StoredRun* run : runs) {
     if (run->result.has_losses()) row.ends.push_back(end_of(*run, target_loss));
     if (const auto speed = run->result.tokens_per_second) {
@@ -107,7 +112,7 @@ void take_rounds(Row& row, const RunsOfRow& runs, double target_loss) {
   }
 }
 
-void take_counters(Row& row, const RunsOfRow& runs) {
+void set_counters(Row& row, const RunsOfRow& runs) {
   row.counters = runs.front()->result.counters;
   for (CounterResult& counter : row.counters) {
     std::vector<double> values;
@@ -118,26 +123,20 @@ void take_counters(Row& row, const RunsOfRow& runs) {
   }
 }
 
-void take_times(Row& row, const RunsOfRow& runs) {
+void set_times(Row& row, const RunsOfRow& runs) {
   row.tokens_per_second = median(row.samples);
-  row.trained_tokens_per_second =
-      median_over(runs, [](const RunResult& r) { return r.trained_tokens_per_second; });
-  row.step_seconds = median_over(runs, [](const RunResult& r) { return r.step_seconds; });
+  row.trained_tokens_per_second = median_over(runs, &RunResult::trained_tokens_per_second);
+  row.step_seconds = median_over(runs, &RunResult::step_seconds);
   for (auto& [name, seconds] : row.phases)
-    seconds = median_over(runs, [&wanted = name](const RunResult& r) -> std::optional<double> {
-      const auto it = std::ranges::find(r.phases, wanted, [](const auto& phase) { return phase.first; });
-      return it == r.phases.end() ? std::nullopt : it->second;
-    });
+    seconds =
+        median_over(runs, [&wanted = name](const RunResult& r) { return value_named(r.phases, wanted); });
 }
 
 /// Combines the numbers that quantities() declares for runs and not for rows.
-void take_numbers(Row& row, const RunsOfRow& runs) {
+void set_numbers(Row& row, const RunsOfRow& runs) {
   for (const Quantity& q : quantities()) {
     if (q.of_run == nullptr || q.value) continue;
-    std::vector<double> values;
-    for (const StoredRun* run : runs)
-      if (const auto value = q.of_run(run->result)) values.push_back(*value);
-    if (!values.empty())
+    if (const auto values = values_of(runs, q.of_run); !values.empty())
       row.numbers[q.csv] = q.over == OverRuns::largest ? std::ranges::max(values) : *median(values);
   }
 }
@@ -146,7 +145,7 @@ void keep_highest(std::optional<double>& peak, const std::optional<double>& valu
   if (value) peak = std::max(peak.value_or(0), *value);
 }
 
-void take_memory(Row& row, const RunsOfRow& runs) {
+void set_memory(Row& row, const RunsOfRow& runs) {
   for (const StoredRun* run : runs) {
     keep_highest(row.memory.allocated, run->result.memory.allocated);
     keep_highest(row.memory.reserved, run->result.memory.reserved);
@@ -154,7 +153,7 @@ void take_memory(Row& row, const RunsOfRow& runs) {
   }
 }
 
-void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
+void set_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
   std::vector<const RankResult*> rounds;
   for (const StoredRun* run : runs)
     for (const RankResult& other : run->result.ranks)
@@ -173,14 +172,14 @@ void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
 }
 
 /// Uses the largest memory of each rank over its rounds, and for the row the memory of the largest rank.
-void take_ranks(Row& row, const RunsOfRow& runs) {
+void set_ranks(Row& row, const RunsOfRow& runs) {
   const RunResult& first = runs.front()->result;
   row.mesh = first.mesh;
   row.collectives = first.collectives;
   row.ranks = first.ranks;
   std::vector<double> exposed;
   for (RankResult& rank : row.ranks) {
-    take_rounds_of_rank(rank, runs);
+    set_rounds_of_rank(rank, runs);
     keep_highest(row.memory.allocated, rank.peak_allocated);
     keep_highest(row.memory.reserved, rank.peak_reserved);
     keep_highest(row.memory.process, rank.process);
@@ -192,7 +191,7 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
 
 /// Takes predictions from the plan and keeps values that a run has counted. The plan of another program is
 /// that of the rung below, so it predicts nothing for that program.
-void take_plan(Row& row, const Stored& stored) {
+void set_plan(Row& row, const Stored& stored) {
   const std::optional<Plan>& plan = stored.plan(row.variant);
   if (row.external || !plan) return;
   row.planned_memory = plan->memory;
@@ -203,7 +202,7 @@ void take_plan(Row& row, const Stored& stored) {
   if (plan->memory && !plan->memory->bounded_by.empty()) row.cost.reset();
 }
 
-void take_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
+void set_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
   if (target <= 0) return;
   std::vector<const RunResult*> results;
   for (const StoredRun* run : runs) results.push_back(&run->result);
@@ -227,7 +226,7 @@ std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs,
 }
 
 /// Computes utilization from the measurements of the row.
-void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
+void set_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   const std::optional<Plan>& plan = stored.plan(row.variant);
   const PlannedFlops flops = plan ? plan->flops_per_token.value_or(PlannedFlops()) : PlannedFlops();
   if (row.predicted_peak && row.memory.allocated.value_or(0) > 0)
@@ -299,15 +298,14 @@ double hardware_used(const Json& context, const RunResult& result, int64_t ranks
   std::set<std::string> hosts;
   for (const RankResult& rank : result.ranks) hosts.insert(rank.host);
   // Threads that share a core count as one core.
-  const auto cpu = context.find("cpu");
-  const double cores = cpu == context.end() ? 0 : number(*cpu, "cores").value_or(0);
+  const double cores = number_at(context, "/cpu/cores").value_or(0);
   const double machines = std::max(1.0, static_cast<double>(hosts.size()));
   return std::min(all * threads, machines * std::max(cores, measured)) / measured;
 }
 
 Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns& all) {
   Row row = unmeasured(stored, variant);
-  take_status(row, stored, all);
+  set_status(row, stored, all);
   const RunsOfRow runs = all.sound(variant.index);
   if (!runs.empty()) {
     // Another round may be longer than a shortened one. Steps of rows are compared, so their seed is the
@@ -315,17 +313,17 @@ Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns
     const RunsOfRow alike = all.of_first_seed(variant.index);
     const StoredRun& longest = **std::ranges::max_element(
         alike.empty() ? runs : alike, {}, [](const StoredRun* run) { return run->result.steps.size(); });
-    take_shown(row, longest);
-    take_rounds(row, runs, stored.experiment.target_loss);
-    take_counters(row, runs);
-    take_times(row, runs);
-    take_numbers(row, runs);
-    take_memory(row, runs);
-    take_ranks(row, runs);
+    set_shown(row, longest);
+    set_rounds(row, runs, stored.experiment.target_loss);
+    set_counters(row, runs);
+    set_times(row, runs);
+    set_numbers(row, runs);
+    set_memory(row, runs);
+    set_ranks(row, runs);
   }
-  take_time_to_loss(row, runs, stored.experiment.target_loss);
-  take_plan(row, stored);
-  take_utilization(row, stored, runs);
+  set_time_to_loss(row, runs, stored.experiment.target_loss);
+  set_plan(row, stored);
+  set_utilization(row, stored, runs);
   return row;
 }
 }  // namespace optrush

@@ -8,27 +8,22 @@
 
 namespace optrush {
 namespace {
-/// Seconds of every variant's latest measured run: set-up, compilation and all steps.
-std::map<int64_t, double> seconds_of_latest(const Analysis& a) {
-  std::map<int64_t, double> seconds;
-  std::map<int64_t, int64_t> latest;
+/// Every variant's latest measured run.
+std::map<int64_t, const StoredRun*> latest_runs(const Analysis& a) {
+  std::map<int64_t, const StoredRun*> latest;
   for (const StoredRun& run : a.runs) {
-    if (run.spec.purpose != Purpose::measure || run.result.status != Status::ok) continue;
-    const int64_t variant = run.spec.variant;
-    if (const auto known = latest.find(variant); known != latest.end() && known->second > run.spec.round)
-      continue;
-    latest[variant] = run.spec.round;
-    double sum = run.result.start_seconds();
-    for (const StepResult& step : run.result.steps) sum += step.seconds;
-    seconds[variant] = sum;
+    if (run.spec.purpose != Purpose::measure || !run.result.ok()) continue;
+    const StoredRun*& known = latest[run.spec.variant];
+    if (known == nullptr || known->spec.round <= run.spec.round) known = &run;
   }
-  return seconds;
+  return latest;
 }
 
-/// Calls `act` with each comparison of two different runs.
-void for_comparisons(const Row& row, auto&& act) {
-  for (const Comparison* c : {&row.previous, &row.base})
-    if (c->variant >= 0 && (!c->speed || !c->speed->same_run)) act(*c, c->speed ? c->speed->rounds : 0);
+/// Of set-up, compilation and all steps.
+double seconds_of(const StoredRun& run) {
+  double sum = run.result.start_seconds();
+  for (const StepResult& step : run.result.steps) sum += step.seconds;
+  return sum;
 }
 }  // namespace
 
@@ -38,19 +33,18 @@ double seconds_to_claims(const Analysis& a) {
     size_t& most = missing[a.row(variant)->runs_of()];
     most = std::max(most, rounds);
   };
-  for (const Row& row : a.rows) {
-    if (!row.ok()) continue;
-    for_comparisons(row, [&](const Comparison& c, size_t rounds) {
-      if (rounds >= kMinRounds) return;
+  for (const Row& row : a.rows)
+    for (const Comparison* c : {&row.previous, &row.base}) {
+      const size_t rounds = c->speed ? c->speed->rounds : 0;
+      if (!row.ok() || c->variant < 0 || (c->speed && c->speed->same_run) || rounds >= kMinRounds) continue;
       needs(row.variant, kMinRounds - rounds);
-      needs(c.variant, kMinRounds - rounds);
-    });
-  }
-  const auto seconds = seconds_of_latest(a);
+      needs(c->variant, kMinRounds - rounds);
+    }
+  const auto latest = latest_runs(a);
   double sum = 0;
   for (const auto& [variant, rounds] : missing)
-    if (const auto one = seconds.find(variant); one != seconds.end())
-      sum += static_cast<double>(rounds) * one->second;
+    if (const auto run = latest.find(variant); run != latest.end())
+      sum += static_cast<double>(rounds) * seconds_of(*run->second);
   return sum;
 }
 

@@ -134,7 +134,7 @@ std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
 
 std::string slow_probes(const Noise& noise) {
   if (noise.slow == 0) return "";
-  return std::to_string(noise.slow) + " of " + counted(static_cast<int64_t>(noise.probes), "probe") +
+  return std::to_string(noise.slow) + " of " + counted(noise.probes, "probe") +
          (noise.slow == 1 ? " was slow, with " : " were slow, the slowest with ") + fixed(noise.slowest, 2) +
          " times the usual time";
 }
@@ -184,7 +184,7 @@ std::string short_steps_warning(const GpuSteps& gpu) {
   if (gpu.its_step_seconds > 0)
     cure = "; set train.steps = " +
            std::to_string(std::llround(std::ceil(kLeastTimedSeconds / gpu.its_step_seconds)));
-  return "The timed steps of " + counted(static_cast<int64_t>(gpu.short_runs), "run") + " took less than " +
+  return "The timed steps of " + counted(gpu.short_runs, "run") + " took less than " +
          duration(kLeastTimedSeconds) + " on the GPU, the shortest " + duration(gpu.shortest_seconds) +
          ". Clock and power of a GPU need that time to settle" + cure + ".";
 }

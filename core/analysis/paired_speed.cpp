@@ -42,11 +42,7 @@ InterleavedSamples interleaved(const RunResult& result) {
 }
 
 std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& standard) {
-  struct Round {
-    double mine, others;
-    bool interleaved;
-  };
-  std::vector<Round> rounds;
+  std::vector<double> mine, others, interleaved;
   for (size_t i = 0; i < subject.rounds.size(); ++i) {
     const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
     if (it == reference.rounds.end()) continue;
@@ -54,19 +50,14 @@ std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, cons
     // Rows in tests may have only samples.
     const bool steps = i < subject.turns.size() && j < reference.turns.size();
     const auto ratio = steps ? interleaved_ratio(subject.turns[i], reference.turns[j]) : std::nullopt;
-    if (ratio)
-      rounds.push_back({*ratio, 1, true});
-    else
-      rounds.push_back({subject.samples[i], reference.samples[j], false});
+    if (ratio) interleaved.push_back(*ratio);
+    mine.push_back(ratio ? *ratio : subject.samples[i]);
+    others.push_back(ratio ? 1 : reference.samples[j]);
   }
+  if (mine.empty()) return std::nullopt;
   // With enough interleaved rounds, the other rounds would only add noise.
-  if (static_cast<size_t>(std::ranges::count(rounds, true, &Round::interleaved)) >= kMinRounds)
-    std::erase_if(rounds, [](const Round& round) { return !round.interleaved; });
-  std::vector<double> mine, others;
-  for (const auto& round : rounds) {
-    mine.push_back(round.mine);
-    others.push_back(round.others);
-  }
-  return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others, standard));
+  if (interleaved.size() >= kMinRounds)
+    return paired_ratio(interleaved, std::vector<double>(interleaved.size(), 1), standard);
+  return paired_ratio(mine, others, standard);
 }
 }  // namespace optrush

@@ -51,6 +51,12 @@ Quantity Quantity::over_runs(decltype(of_run) of_one, OverRuns combined) const {
   return all;
 }
 
+Quantity Quantity::if_fewer() const {
+  Quantity some = *this;
+  some.of_fewer = true;
+  return some;
+}
+
 std::string_view to_string(Unit unit) { return kUnits.at(static_cast<size_t>(unit)).name; }
 std::string text_of(Unit unit, double value) { return kUnits.at(static_cast<size_t>(unit)).text(value); }
 

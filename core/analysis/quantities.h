@@ -49,7 +49,7 @@ struct Quantity {
   std::function<std::string(const Analysis&, const Row&)> word;
   std::string title;       ///< column title in tables
   std::string grid_title;  ///< column title in grids, if it differs
-  bool of_fewer = false;   ///< shown only if a row trains on fewer tokens than it processes
+  bool of_fewer = false;   ///< shown only if a row trains on fewer tokens than it processes, or pads
   std::string doc;         ///< text of docs/schema/results_csv.md
 
   struct Output {
@@ -60,6 +60,8 @@ struct Quantity {
   Quantity in(std::initializer_list<Output>) const;
   /// The same quantity, of the numbers of the runs.
   Quantity over_runs(decltype(of_run), OverRuns = OverRuns::median) const;
+  /// The same quantity with `of_fewer`.
+  Quantity if_fewer() const;
 };
 const std::vector<Quantity>& quantities();
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <string_view>
 #include <vector>
 
 #include "analysis/quantities.h"
@@ -49,14 +48,6 @@ MaybeNumber member(const RunResult& run) {
 template <class T>
 MaybeNumber member_of(const std::optional<T>& object, auto T::*member) {
   return object ? MaybeNumber((*object).*member) : std::nullopt;
-}
-
-/// The value of a name in a list of pairs; none if it is missing.
-template <class Pairs>
-MaybeNumber value_named(const Pairs& pairs, std::string_view wanted) {
-  for (const auto& [name, value] : pairs)
-    if (name == wanted) return value;
-  return std::nullopt;
 }
 }  // namespace quantity_parts
 }  // namespace optrush

@@ -38,14 +38,15 @@ std::vector<Quantity> compared(const std::string& name, Comparison Row::*with, c
   };
 }
 
+/// A peak of memory.
 template <auto Member>
-MaybeNumber memory_field(A, R row) {
-  return row.memory.*Member;
+Quantity peak(const char* name, const char* title, const char* doc, OverRuns over = OverRuns::median) {
+  return number(name, title, doc, Unit::bytes, [](A, R row) { return row.memory.*Member; })
+      .over_runs([](const RunResult& run) { return run.memory.*Member; }, over);
 }
 
-template <auto Member>
-MaybeNumber memory_of_run(const RunResult& run) {
-  return run.memory.*Member;
+Quantity of_planned_memory(const char* name, const char* doc, auto PlannedMemory::*member) {
+  return number(name, "", doc, Unit::bytes, [=](A, R r) { return member_of(r.planned_memory, member); });
 }
 
 /// Tensors of a step, by kind.
@@ -87,26 +88,16 @@ std::vector<Quantity> of_the_rung() {
                                           : std::nullopt;
              })
           .in({{json}}),
-      {.csv = "trained_tokens_per_second",
-       .json = "trained_tokens_per_second",
-       .compared = "trained_tokens_per_second",
-       .tracked = "trained_tokens_per_second",
-       .run = "trained_tokens_per_second",
-       .of_run = member<&RunResult::trained_tokens_per_second>,
-       .value = field<&Row::trained_tokens_per_second>,
-       .title = "trained tokens/s",
-       .of_fewer = true,
-       .doc = "tokens with a loss per second of all devices, median over rounds"},
-      {.csv = "padding",
-       .json = "padding",
-       .compared = "padding",
-       .run = "padding",
-       .unit = Unit::share,
-       .of_run = [](const RunResult& run) { return run.padding(); },
-       .value = field<&Row::padding>,
-       .title = "padding",
-       .of_fewer = true,
-       .doc = "share of padded positions, 0 to 1"},
+      number("trained_tokens_per_second", "trained tokens/s",
+             "tokens with a loss per second of all devices, median over rounds", Unit::number,
+             field<&Row::trained_tokens_per_second>)
+          .over_runs(member<&RunResult::trained_tokens_per_second>)
+          .in({{json}, {comparisons}, {trackers}, {runs}})
+          .if_fewer(),
+      number("padding", "padding", "share of padded positions, 0 to 1", Unit::share, field<&Row::padding>)
+          .over_runs([](const RunResult& run) { return run.padding(); })
+          .in({{json}, {comparisons}, {runs}})
+          .if_fewer(),
       number("step_seconds", "step", "median over rounds of each run's median step", Unit::seconds,
              field<&Row::step_seconds>)
           .over_runs(member<&RunResult::step_seconds>)
@@ -116,11 +107,10 @@ std::vector<Quantity> of_the_rung() {
 
 std::vector<Quantity> of_memory_and_hardware() {
   return {
-      number(
+      peak<&Memory::allocated>(
           "peak_allocated_bytes", "peak memory",
           "peak memory: the most bytes that tensors hold in the timed steps; largest over rounds and ranks",
-          Unit::bytes, memory_field<&Memory::allocated>)
-          .over_runs(memory_of_run<&Memory::allocated>, OverRuns::largest)
+          OverRuns::largest)
           .in({{json, "memory/peak_allocated"},
                {grids, "peak_memory"},
                {comparisons, "peak_allocated"},
@@ -130,16 +120,14 @@ std::vector<Quantity> of_memory_and_hardware() {
              [](A, R r) { return r.previous.memory; }),
       number("peak_vs_base", "", "peak memory divided by the peak memory of `base`", Unit::number,
              [](A, R r) { return r.base.memory; }),
-      number("peak_reserved_bytes", "peak reserved",
-             "the most bytes that the caching allocator holds, largest over rounds and ranks; empty on a CPU",
-             Unit::bytes, memory_field<&Memory::reserved>)
-          .over_runs(memory_of_run<&Memory::reserved>)
+      peak<&Memory::reserved>(
+          "peak_reserved_bytes", "peak reserved",
+          "the most bytes that the caching allocator holds, largest over rounds and ranks; empty on a CPU")
           .in({{json, "memory/peak_reserved"}, {runs, "reserved_memory_bytes"}}),
-      number("process_bytes", "process",
-             "memory of the whole process: device memory by NVML, or the peak resident set on a CPU; largest "
-             "over rounds and ranks",
-             Unit::bytes, memory_field<&Memory::process>)
-          .over_runs(memory_of_run<&Memory::process>)
+      peak<&Memory::process>(
+          "process_bytes", "process",
+          "memory of the whole process: device memory by NVML, or the peak resident set on a CPU; largest "
+          "over rounds and ranks")
           .in({{json, "memory/process"}, {runs, "process_memory_bytes"}}),
       part("parameters", "parameters", "parameters in a step, of rank 0; so are the next three columns"),
       part("gradients", "gradients", "gradients in a step"),
@@ -156,15 +144,15 @@ std::vector<Quantity> of_memory_and_hardware() {
              "peak memory predicted before training; empty where the plan has only bounds", Unit::bytes,
              field<&Row::predicted_peak>)
           .in({{json, "predicted_peak"}}),
-      number("predicted_least_bytes", "",
-             "lower bound of the predicted peak memory; equal to it where it is known", Unit::bytes,
-             [](A, R r) { return member_of(r.planned_memory, &PlannedMemory::least); }),
-      number("predicted_most_bytes", "",
-             "upper bound of the predicted peak memory; equal to it where it is known", Unit::bytes,
-             [](A, R r) { return member_of(r.planned_memory, &PlannedMemory::peak); }),
-      number("predicted_reserved_bytes", "",
-             "predicted memory that LibTorch's caching allocator takes from a GPU", Unit::bytes,
-             [](A, R r) { return member_of(r.planned_memory, &PlannedMemory::reserved); })
+      of_planned_memory("predicted_least_bytes",
+                        "lower bound of the predicted peak memory; equal to it where it is known",
+                        &PlannedMemory::least),
+      of_planned_memory("predicted_most_bytes",
+                        "upper bound of the predicted peak memory; equal to it where it is known",
+                        &PlannedMemory::peak),
+      of_planned_memory("predicted_reserved_bytes",
+                        "predicted memory that LibTorch's caching allocator takes from a GPU",
+                        &PlannedMemory::reserved)
           .in({{json, "predicted_reserved"}}),
       number("prediction_error", "error", "predicted peak / measured peak - 1", Unit::relative_error,
              field<&Row::prediction_error>)
@@ -199,16 +187,15 @@ std::vector<Quantity> of_memory_and_hardware() {
 std::vector<Quantity> rung_quantities() {
   std::vector<Quantity> list = of_the_rung();
   for (const auto& more :
-       {compared(
-            "previous", &Row::previous,
-            {"rung that vs_previous compares with",
-             "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over rounds; "
-             "for interleaved rungs, each round has the median ratio of their steps",
-             "lower end of the interval of vs_previous (95 % for all intervals of the report together; 98 % "
-             "with `within`); empty with fewer than 3 rounds",
-             "upper end of that interval",
-             "faster, slower, no difference, undecided, too few rounds or the same run",
-             "why `previous` solves another problem; empty: the same problem"}),
+       {compared("previous", &Row::previous,
+                 {"rung that vs_previous compares with",
+                  "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over "
+                  "rounds; for interleaved rungs, each round has the median ratio of their steps",
+                  "lower end of the interval of vs_previous (95 % for all intervals of the report together; "
+                  "98 % with `within`); empty with fewer than 3 rounds",
+                  "upper end of that interval",
+                  "faster, slower, no difference, undecided, too few rounds or the same run",
+                  "why `previous` solves another problem; empty: the same problem"}),
         compared("base", &Row::base,
                  {"rung that vs_base compares with: the base, or the rung that replaces it",
                   "tokens_per_second divided by the tokens_per_second of `base`, as for vs_previous",

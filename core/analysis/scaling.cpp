@@ -6,20 +6,16 @@
 #include "analysis/analysis.h"
 #include "analysis/numbers/format.h"
 #include "base/text.h"
+#include "experiment/spec_difference.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
-/// The work of the ranks of a row.
-struct Share {
-  int64_t variant = 0, ranks = 1, micro_batch = 1, accumulation = 1, global_batch = 1;
-};
-
 /// Rows with the same model, data and plugins.
 struct RowFamily {
   Json rest;                         ///< the problem without ranks and batch
   std::map<std::string, Json> uses;  ///< plugins with options, except those that only change the batch
-  std::vector<Share> members;        ///< in order of the report
+  Rows members;                      ///< in order of the report
 };
 
 std::map<std::string, Json> uses_of(const Variant& variant, const Plan& plan) {
@@ -28,7 +24,7 @@ std::map<std::string, Json> uses_of(const Variant& variant, const Plan& plan) {
     const auto listed = std::ranges::find(plan.plugins, use.name, &UsedPlugin::name);
     if (listed == plan.plugins.end() || listed->effect != Effect::batch) uses[use.name] = use.options;
   }
-  if (variant.external) uses["command"] = to_json(*variant.external);
+  if (variant.external) uses["command"] = record::written(*variant.external);
   return uses;
 }
 
@@ -43,11 +39,6 @@ Json rest_of(const Variant& variant, const Plan& plan) {
           variant.spec.environment};
 }
 
-Share share_of(const Row& row, const Plan& plan) {
-  const TrainSpec& problem = plan.problem;
-  return {row.variant, row.devices, problem.micro_batch, problem.accumulation, problem.global_batch};
-}
-
 class Finder {
  public:
   explicit Finder(const Analysis& analysis) : a_(analysis) {}
@@ -56,12 +47,12 @@ class Finder {
     for (const Row& row : a_.rows)
       if (counts(row) && row.same_as < 0) add(row);
     for (RowFamily& family : families_) {
-      if (std::ranges::none_of(family.members, [](const Share& s) { return s.ranks > 1; })) continue;
+      if (std::ranges::none_of(family.members, [](const Row* row) { return row->devices > 1; })) continue;
       adopt_fewer_ranks(family);
       add_series(family, Scaling::weak,
-                 [](const Share& s) { return std::pair(s.micro_batch, s.accumulation); });
+                 [](const TrainSpec& train) { return std::pair(train.micro_batch, train.accumulation); });
       add_series(family, Scaling::strong,
-                 [](const Share& s) { return std::pair(s.global_batch, int64_t{0}); });
+                 [](const TrainSpec& train) { return std::pair(train.global_batch, int64_t{0}); });
     }
     tell_apart();
     return std::move(series_);
@@ -70,6 +61,7 @@ class Finder {
  private:
   bool counts(const Row& row) const { return row.ok() && row.tokens_per_second && a_.plan(row.variant); }
   const Plan& plan(int64_t variant) const { return *a_.plan(variant); }
+  const TrainSpec& problem(const Row* row) const { return plan(row->variant).problem; }
   const Variant& variant(int64_t index) const { return a_.variant(index); }
 
   void add(const Row& row) {
@@ -80,50 +72,50 @@ class Finder {
       return other.rest == family.rest && other.uses == family.uses;
     });
     if (it == families_.end()) it = families_.insert(families_.end(), std::move(family));
-    it->members.push_back(share_of(row, plan(row.variant)));
+    it->members.push_back(&row);
   }
 
   /// Adds the rung below the one with the fewest ranks, if the latter only adds ranks and the plugins that
   /// connect them.
   void adopt_fewer_ranks(RowFamily& family) {
-    const Share fewest = *std::ranges::min_element(family.members, {}, &Share::ranks);
+    const Row& fewest = **std::ranges::min_element(family.members, {}, &Row::devices);
     int64_t below = variant(fewest.variant).previous;
     while (below >= 0 && !counts(*a_.row(below))) below = variant(below).previous;
-    if (below < 0 || a_.row(below)->devices >= fewest.ranks) return;
+    if (below < 0 || a_.row(below)->devices >= fewest.devices) return;
     const auto stays = [&](const auto& use) {
       const auto mine = family.uses.find(use.first);
       return mine != family.uses.end() && mine->second == use.second;
     };
     if (rest_of(variant(below), plan(below)) == family.rest &&
         std::ranges::all_of(uses_of(variant(below), plan(below)), stays))
-      family.members.insert(family.members.begin(), share_of(*a_.row(below), plan(below)));
+      family.members.insert(family.members.begin(), a_.row(below));
   }
 
   /// Adds one series for each value of `same`.
   void add_series(const RowFamily& family, Scaling kind, auto&& same) {
-    std::map<std::pair<int64_t, int64_t>, std::vector<Share>> groups;
-    for (const Share& share : family.members) {
-      auto& group = groups[same(share)];
-      if (std::ranges::find(group, share.ranks, &Share::ranks) == group.end()) group.push_back(share);
+    std::map<std::pair<int64_t, int64_t>, Rows> groups;
+    for (const Row* row : family.members) {
+      Rows& group = groups[same(problem(row))];
+      if (std::ranges::find(group, row->devices, &Row::devices) == group.end()) group.push_back(row);
     }
-    for (auto& [key, shares] : groups) {
-      std::ranges::sort(shares, {}, &Share::ranks);
-      const bool grows = shares.front().global_batch != shares.back().global_batch;
-      if (shares.size() < 2 || grows != (kind == Scaling::weak)) continue;
-      if (auto made = series(kind, shares); made.points.size() > 1) series_.push_back(std::move(made));
+    for (auto& [key, rows] : groups) {
+      std::ranges::sort(rows, {}, &Row::devices);
+      const bool grows = problem(rows.front()).global_batch != problem(rows.back()).global_batch;
+      if (rows.size() < 2 || grows != (kind == Scaling::weak)) continue;
+      if (auto made = series(kind, rows); made.points.size() > 1) series_.push_back(std::move(made));
     }
   }
 
-  ScalingSeries series(Scaling kind, const std::vector<Share>& shares) const {
+  ScalingSeries series(Scaling kind, const Rows& rows) const {
     ScalingSeries series{kind, "", {}};
-    const Share& first = shares.front();
-    for (const Share& share : shares) {
-      ScalingPoint point{.variant = share.variant, .ranks = share.ranks, .global_batch = share.global_batch};
-      if (share.variant != first.variant)
-        point.speedup = paired_speed(*a_.row(share.variant), *a_.row(first.variant), a_.standard);
-      point.growth = a_.row(share.variant)->hardware / a_.row(first.variant)->hardware;
+    const Row& first = *rows.front();
+    for (const Row* row : rows) {
+      ScalingPoint point{
+          .variant = row->variant, .ranks = row->devices, .global_batch = problem(row).global_batch};
+      if (row != &first) point.speedup = paired_speed(*row, first, a_.standard);
+      point.growth = row->hardware / first.hardware;
       if (point.speedup) point.efficiency = point.speedup->value / point.growth;
-      if (point.speedup || share.variant == first.variant) series.points.push_back(point);
+      if (point.speedup || row == &first) series.points.push_back(point);
     }
     if (series.largest().ranks > 1) series.name = name_of(series.points);
     return series;
@@ -147,9 +139,7 @@ class Finder {
 
   std::string name_of(const std::vector<ScalingPoint>& points) const {
     const Variant& rung = several(points);
-    std::vector<std::string> names;
-    if (!rung.external)
-      for (const auto& use : connecting(points)) names.push_back(use.name);
+    const auto names = rung.external ? std::vector<std::string>() : names_of(connecting(points));
     return names.empty() ? rung.name : join(names, " + ");
   }
 
@@ -191,7 +181,7 @@ class Finder {
 std::string_view to_string(Scaling kind) { return kind == Scaling::weak ? "weak" : "strong"; }
 
 std::string ScalingPoint::efficiency_text(int digits) const {
-  return speedup && growth <= 1 ? std::string(kUnknown) : percent(efficiency, digits);
+  return speedup && growth <= 1 ? kUnknown : percent(efficiency, digits);
 }
 
 std::string ScalingSeries::title() const { return name + ", " + std::string(to_string(kind)) + " scaling"; }

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "analysis/analysis.h"
 

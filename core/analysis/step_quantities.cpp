@@ -45,13 +45,11 @@ MaybeNumber joules_per_token(const RunResult& run) {
 }
 
 /// A member of GpuUse: the median over the runs that know it.
-Quantity gpu_use(const std::string& name, MaybeNumber (*of_run)(const RunResult&), Unit unit,
-                 const char* title, const char* doc) {
-  return number(name, title, doc, unit).over_runs(of_run).in({{json}, {runs}});
-}
 template <auto Member>
-MaybeNumber of_gpu(const RunResult& run) {
-  return run.gpu ? (*run.gpu).*Member : std::nullopt;
+Quantity gpu_use(const char* name, const char* title, Unit unit, const char* doc) {
+  return number(name, title, doc, unit)
+      .over_runs([](const RunResult& run) { return member_of(run.gpu, Member); })
+      .in({{json}, {runs}});
 }
 
 MaybeNumber cost_per_million_tokens(A a, R row) {
@@ -105,10 +103,14 @@ MaybeNumber collective_time(A, R row) {
   return rate ? MaybeNumber(1 / *rate) : std::nullopt;
 }
 
+Quantity only_in_grids(const char* name, const char* title, Unit unit, ForRow value) {
+  return number("", title, "", unit, std::move(value)).in({{grids, name}});
+}
+
 /// The rate of a pass.
 Quantity rate(const char* grid, const char* title, Unit unit, Pass OperatorWork::*pass,
               double Pass::*amount) {
-  return number("", title, "", unit, [=](A, R r) { return pass_rate(r, pass, amount); }).in({{grids, grid}});
+  return only_in_grids(grid, title, unit, [=](A, R r) { return pass_rate(r, pass, amount); });
 }
 }  // namespace
 
@@ -122,10 +124,9 @@ std::vector<Quantity> step_quantities() {
       phase("communication", "",
             "time for which the compute stream waits for communication, as for data_seconds"),
       phase("optimizer", "optimizer_time", "time of the optimizer, as for data_seconds"),
-      traced(
-          "product",
-          "with a trace: time of the traced step in which a matrix product runs; of work that overlaps, the "
-          "first of these columns counts. All of them add up to the traced step"),
+      traced("product",
+             "with a trace: time of the traced step in which a matrix product runs; of work that overlaps, "
+             "the first of these columns counts. All of them add up to the traced step"),
       traced("attention", "time in fused attention, or in its softmax where attention is not fused"),
       traced("loss", "time in the loss, without its products"),
       traced("elementwise", "time in all other kernels or operators"),
@@ -140,10 +141,9 @@ std::vector<Quantity> step_quantities() {
       number("sent_bytes", "", "bytes sent per step by the rank that sends most; empty for one rank",
              Unit::bytes, field<&Row::sent_bytes>)
           .in({{json}}),
-      of_a_step(
-          "launches", &StepCost::launches,
-          "number of kernels that a GPU starts for the operators of a step, counted in a warm-up step, or "
-          "predicted if no run counted them; so are the next columns"),
+      of_a_step("launches", &StepCost::launches,
+                "number of kernels that a GPU starts for the operators of a step, counted in a warm-up step, "
+                "or predicted if no run counted them; so are the next columns"),
       of_a_step("host_waits", &StepCost::host_waits,
                 "number of times that the host waits for the device per step; empty on a CPU"),
       of_a_step("copies", &StepCost::copies,
@@ -215,15 +215,18 @@ std::vector<Quantity> step_quantities() {
              "energy of the timed steps by NVML, divided by their processed tokens", Unit::joules)
           .over_runs(joules_per_token)
           .in({{json}}),
-      gpu_use("gpu_watts", of_gpu<&GpuUse::watts>, Unit::watts, "power per GPU",
-              "mean power of a GPU over the timed steps: energy by NVML divided by time; empty on a CPU and "
-              "for interleaved rungs, so are the next columns"),
-      gpu_use("sm_clock_mhz", of_gpu<&GpuUse::sm_clock_mhz>, Unit::megahertz, "SM clock",
-              "mean clock of the multiprocessors over the timed steps, sampled ten times a second"),
-      gpu_use("power_limit_watts", of_gpu<&GpuUse::power_limit_watts>, Unit::watts, "power limit",
-              "power limit that the driver enforces"),
-      gpu_use("at_power_cap", of_gpu<&GpuUse::at_power_cap>, Unit::share, "at the power cap",
-              "share of the samples in which the power limit lowered the clock, 0 to 1"),
+      gpu_use<&GpuUse::watts>(
+          "gpu_watts", "power per GPU", Unit::watts,
+          "mean power of a GPU over the timed steps: energy by NVML divided by time; empty on a CPU and "
+          "for interleaved rungs, so are the next columns"),
+      gpu_use<&GpuUse::sm_clock_mhz>(
+          "sm_clock_mhz", "SM clock", Unit::megahertz,
+          "mean clock of the multiprocessors over the timed steps, sampled ten times a second"),
+      gpu_use<&GpuUse::power_limit_watts>("power_limit_watts", "power limit", Unit::watts,
+                                          "power limit that the driver enforces"),
+      gpu_use<&GpuUse::at_power_cap>(
+          "at_power_cap", "at the power cap", Unit::share,
+          "share of the samples in which the power limit lowered the clock, 0 to 1"),
       number("cost_per_million_tokens", "",
              "cost per million processed tokens, where the script sets price_per_hour", Unit::number,
              cost_per_million_tokens)
@@ -241,25 +244,20 @@ std::vector<Quantity> step_quantities() {
            [](A, R r) { return r.published ? r.published->on : std::string(); }),
       word("published_source", "source of the published figures",
            [](A, R r) { return r.published ? r.published->source : std::string(); }),
-      // Shown only in grids.
       rate("forward_bandwidth", "forward GB/s", Unit::gigabyte_rate, kForward, &Pass::bytes),
       rate("backward_bandwidth", "backward GB/s", Unit::gigabyte_rate, kBackward, &Pass::bytes),
-      number("", "forward, of the bandwidth", "", Unit::share,
-             [](A a, R r) { return bandwidth_share(a, r, kForward); })
-          .in({{grids, "forward_bandwidth_share"}}),
-      number("", "backward, of the bandwidth", "", Unit::share,
-             [](A a, R r) { return bandwidth_share(a, r, kBackward); })
-          .in({{grids, "backward_bandwidth_share"}}),
+      only_in_grids("forward_bandwidth_share", "forward, of the bandwidth", Unit::share,
+                    [](A a, R r) { return bandwidth_share(a, r, kForward); }),
+      only_in_grids("backward_bandwidth_share", "backward, of the bandwidth", Unit::share,
+                    [](A a, R r) { return bandwidth_share(a, r, kBackward); }),
       rate("forward_flops", "forward FLOP/s", Unit::flop_rate, kForward, &Pass::flops),
       rate("backward_flops", "backward FLOP/s", Unit::flop_rate, kBackward, &Pass::flops),
-      number("", "FLOPs per byte", "", Unit::number, intensity).in({{grids, "intensity"}}),
-      number("", "algorithm GB/s", "", Unit::gigabyte_rate,
-             [](A, R r) { return per_exposed_second(r, sent(r, &Collective::bytes)); })
-          .in({{grids, "algorithm_bandwidth"}}),
-      number("", "bus GB/s", "", Unit::gigabyte_rate,
-             [](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); })
-          .in({{grids, "bus_bandwidth"}}),
-      number("", "time per collective", "", Unit::seconds, collective_time).in({{grids, "collective_time"}}),
+      only_in_grids("intensity", "FLOPs per byte", Unit::number, intensity),
+      only_in_grids("algorithm_bandwidth", "algorithm GB/s", Unit::gigabyte_rate,
+                    [](A, R r) { return per_exposed_second(r, sent(r, &Collective::bytes)); }),
+      only_in_grids("bus_bandwidth", "bus GB/s", Unit::gigabyte_rate,
+                    [](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); }),
+      only_in_grids("collective_time", "time per collective", Unit::seconds, collective_time),
   };
 }
 }  // namespace optrush

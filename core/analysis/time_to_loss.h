@@ -1,12 +1,16 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "results/run_result.h"
+#include "analysis/numbers/statistics.h"
+#include "results/stored.h"
 
 namespace optrush {
+struct Row;
+
 /// Without validations, the loss is the mean training loss of this number of steps.
 inline constexpr int64_t kSmoothedSteps = 10;
 
@@ -30,7 +34,7 @@ struct TimeToLoss {
   std::optional<double> seconds;
   std::optional<int64_t> steps;  ///< number of these steps in the round with the most
   bool in_some_rounds = false;   ///< reached in some rounds, but not in all
-  bool told = true;              ///< false: there are fewer steps than kSmoothedSteps
+  bool enough_steps = true;      ///< false: there are fewer steps than kSmoothedSteps
   bool validated = false;        ///< by the validation loss; otherwise by the smoothed training loss
   double last = 0;               ///< the final loss of that kind
   double since_before = 0;       ///< seconds from the last loss above the target (or the start) to the target
@@ -44,4 +48,25 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& roun
 std::string text_of(const std::optional<TimeToLoss>&);
 /// The form in results.json; null if there is none.
 Json json_of(const std::optional<TimeToLoss>&);
+
+/// How the training of a round ended.
+struct RoundEnd {
+  int64_t round = 0;
+  uint64_t seed = 0;
+  int64_t steps = 0;       ///< warm-up included
+  double seconds = 0;      ///< of these steps
+  int64_t trained = 0;     ///< tokens with a loss
+  double last = 0;         ///< last validation loss; without any, the mean of the last kSmoothedSteps losses
+  bool validated = false;  ///< `last` is a validation loss
+  std::optional<TimeToLoss> time;  ///< none: there is no target, or the run has no losses
+};
+RoundEnd end_of(const StoredRun&, double target_loss);
+
+/// The ratio of the reference's time to the target loss to the subject's, paired by round: 1.05 is 5 %
+/// sooner. None if any round that both have has not reached the loss in both.
+std::optional<Ratio> paired_time_to_loss(const Row& subject, const Row& reference, const Standard& = {});
+
+/// The ratio of perplexities, exp(last loss), after equally many tokens, paired by round. Its logarithm is
+/// the difference of the losses. None if the rounds have one seed, different losses or different tokens.
+std::optional<Ratio> paired_perplexity(const Row& subject, const Row& reference, const Standard& = {});
 }  // namespace optrush

@@ -1,5 +1,5 @@
 #pragma once
-#include <cstdint>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace optrush {
 /// "1 step", "3 steps". `noun` is the singular; the plural adds an s.
-inline std::string counted(int64_t count, const std::string& noun) {
+std::string counted(std::integral auto count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 /// The text up to the first line break. In messages of LibTorch, a stack trace follows it.

@@ -147,9 +147,9 @@ void Architecture::read(const ConfigFields& config, Json& fields) const {
 
 void Architecture::write(const LlamaSpec& spec, Json& config) const {
   Json fields = to_json(spec);
-  fields["router"] = record_of(&spec.router).write(spec.router);  // also if they have their defaults
-  fields["latent"] = record_of(&spec.latent).write(spec.latent);
-  fields["delta_net"] = record_of(&spec.delta_net).write(spec.delta_net);
+  fields["router"] = record::written(spec.router);  // also if they have their defaults
+  fields["latent"] = record::written(spec.latent);
+  fields["delta_net"] = record::written(spec.delta_net);
   for (const SameField& field : same) config[field.theirs] = fields.at(Json::json_pointer(field.ours));
   for (const FieldGroup& group : groups)
     if (group.write != nullptr) group.write(spec, config);

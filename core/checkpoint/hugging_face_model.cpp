@@ -379,7 +379,7 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
 
 Json written_rope_scaling(const RopeScaling& scaling) {
   if (!scaling.rescales()) return nullptr;
-  Json written = {{"rope_type", record_of(&scaling).write(scaling).at("type")}, {"factor", scaling.factor}};
+  Json written = {{"rope_type", record::written(scaling).at("type")}, {"factor", scaling.factor}};
   if (scaling.type == RopeType::linear) return written;
   written["original_max_position_embeddings"] = scaling.original_max_position;
   if (scaling.type == RopeType::llama3) {
@@ -442,8 +442,7 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config, const std:
                  {"rotary_fraction", model.rotary.fraction},
                  {"tie_embeddings", config.value("tie_word_embeddings", "boolean", architecture.tied)},
                  {"init_std", config.value("initializer_range", "number", 0.02)}};
-  if (model.rotary.scaling.rescales())
-    fields["rope_scaling"] = record_of(&model.rotary.scaling).write(model.rotary.scaling);
+  if (model.rotary.scaling.rescales()) fields["rope_scaling"] = record::written(model.rotary.scaling);
   architecture.read(config, fields);
   const bool one_table = model.rotary.window_theta == model.rotary.theta && !model.rotary.scaling.rescales();
   if (model.rotary.window_theta != 0 && fields.contains("window") && !one_table)

@@ -89,7 +89,7 @@ std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later,
 /// "5 rounds", "rounds until ±3 % or 300 s".
 std::string rounds_text(const Json& experiment) {
   const Json& until = experiment.at("until");
-  if (experiment.contains("seeds")) return counted(std::ssize(experiment.at("seeds")), "seed");
+  if (experiment.contains("seeds")) return counted(experiment.at("seeds").size(), "seed");
   if (until.empty()) return counted(experiment.at("rounds").get<int64_t>(), "round");
   return "rounds until ±" + percent(until.at("within").get<double>()) + " or " +
          duration(until.at("at_most_s").get<double>());
@@ -217,8 +217,8 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
 std::string dry_run_text(const Json& dry) {
   const Json& experiment = dry.at("experiment");
   std::string text = plain_text(experiment.at("name")) + ": " +
-                     counted(std::ssize(dry.at("variants")), "variant") + ", " + rounds_text(experiment) +
-                     ", " + counted(std::ssize(dry.at("runs")), "run") +
+                     counted(dry.at("variants").size(), "variant") + ", " + rounds_text(experiment) + ", " +
+                     counted(dry.at("runs").size(), "run") +
                      (experiment.at("until").empty() ? "" : " in the first round") + ", report in " +
                      plain_text(dry.at("folder")) + "\n";
   text += gpu_text(dry) + estimate_text(dry);
@@ -239,7 +239,8 @@ std::string dry_run_text(const Json& dry) {
     text += "\n";
     add(index == 0 ? base_lines(variant.at("spec")) : changes_text(variant));
     if (!variant.at("external").empty())
-      add({"runs " + join(full_command(external_from_json(variant.at("external"), "a variant")), " ")});
+      add({"runs " +
+           join(full_command(fields_of<External>().read(variant.at("external"), "a variant")), " ")});
     if (const auto same = variant.at("same_as").get<int64_t>(); same >= 0)
       text +=
           "  identical to " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";

@@ -100,7 +100,7 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
 
 void set_in_experiment(Experiment& experiment, const std::string& key, const Json& value,
                        const std::string& where) {
-  if (key == "seeds") return take_seeds(value, experiment, where);
+  if (key == "seeds") return set_seeds(value, experiment, where);
   Json json = to_json(experiment);
   json[key] = value;
   experiment = experiment_from_json(json, where);
@@ -123,7 +123,7 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   Until until = experiment.until.value_or(Until{});
   if (overrides.within) until.within = *overrides.within;
   if (overrides.at_most) until.at_most_s = seconds_from(*overrides.at_most, "--at-most");
-  experiment.until = until_from_json(to_json(until), "--within");
+  experiment.until = fields_of<Until>().read(record::written(until), "--within");
 }
 
 /// Makes paths absolute: a path on the command line starts at the working directory.

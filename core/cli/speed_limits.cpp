@@ -86,7 +86,7 @@ int print_limits(const std::vector<LimitedSpeed>& speeds) {
                        (speed.problem.empty() ? " is below " + ratio_only(speed.limit) : ""));
     else if (speed.speed->interval->low < speed.limit)
       open.push_back(text_of(speed));
-  std::string line = broken.empty() ? "passed: " + counted(std::ssize(speeds), "rung") + " checked"
+  std::string line = broken.empty() ? "passed: " + counted(speeds.size(), "rung") + " checked"
                                     : "failed: " + join(broken, "; ");
   if (!open.empty()) line += "; undecided: " + join(open, "; ");
   std::cout << line << std::endl;

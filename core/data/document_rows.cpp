@@ -194,7 +194,7 @@ std::string DocumentRows::description() const {
   int64_t filled = 0;
   for (const int64_t document : used_) filled += positions_of(document);
   const auto sequences = static_cast<int64_t>(rows_.size());
-  std::string text = counted(std::ssize(used_), "document") + " in " + counted(sequences, "sequence") + ", " +
+  std::string text = counted(used_.size(), "document") + " in " + counted(sequences, "sequence") + ", " +
                      percent(filled, sequences * seq_len_) + " of their positions filled";
   if (cut_ > 0)
     text += "; " + std::to_string(cut_) + (cut_ == 1 ? " was" : " were") + " cut at " +

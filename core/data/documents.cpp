@@ -77,7 +77,7 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
     const std::string shown = span.dump().substr(0, 40);
     if (!span.is_array() || span.size() != 2) refuse("has " + shown + ", which is not a pair of numbers");
     if (!is_up_to(span[0], tokens) || !is_up_to(span[1], tokens))
-      refuse("has " + shown + " but the document has " + counted(static_cast<int64_t>(tokens), "token"));
+      refuse("has " + shown + " but the document has " + counted(tokens, "token"));
     const TokenSpan read{span[0].get<int64_t>(), span[1].get<int64_t>()};
     if (read.begin >= read.end || (!spans.empty() && read.begin < spans.back().end))
       refuse("has " + span.dump() +

@@ -27,14 +27,8 @@ struct Stack {
   bool is_program() const { return spec.model_kind == kProgramKind; }
 };
 
-std::vector<std::string> names_of(const std::vector<PluginUse>& plugins) {
-  std::vector<std::string> names;
-  for (const auto& use : plugins) names.push_back(use.name);
-  return names;
-}
-
-void take_off(Stack& stack, const std::string& plugin, const std::string& key, const Rung& rung,
-              const std::set<std::string>& may_be_missing) {
+void remove_plugin(Stack& stack, const std::string& plugin, const std::string& key, const Rung& rung,
+                   const std::set<std::string>& may_be_missing) {
   if (std::erase_if(stack.spec.plugins, [&](const PluginUse& use) { return use.name == plugin; }) != 0 ||
       may_be_missing.contains(plugin))
     return;
@@ -54,7 +48,7 @@ void take_off(Stack& stack, const std::string& plugin, const std::string& key, c
               rung.where);
 }
 
-void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
+void add_plugin(Stack& stack, const PluginUse& use, const Rung& rung) {
   for (const auto& name : names_of(stack.spec.plugins))
     if (name == use.name)
       throw Error(ErrorCode::conflict,
@@ -85,9 +79,9 @@ void change_program(Stack& stack, const Rung& rung) {
 /// Adds a rung to a stack. `may_be_missing`: plugins that replace and without may name although they are not
 /// stacked, because their rung was left out.
 Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_missing = {}) {
-  for (const auto& plugin : rung.without) take_off(stack, plugin, "without", rung, may_be_missing);
-  for (const auto& plugin : rung.replace) take_off(stack, plugin, "replace", rung, may_be_missing);
-  for (const auto& use : rung.plugins) put_on(stack, use, rung);
+  for (const auto& plugin : rung.without) remove_plugin(stack, plugin, "without", rung, may_be_missing);
+  for (const auto& plugin : rung.replace) remove_plugin(stack, plugin, "replace", rung, may_be_missing);
+  for (const auto& use : rung.plugins) add_plugin(stack, use, rung);
   // With a model, the worker trains instead of the program.
   if (stack.is_program() && rung.settings.contains("model_kind")) stack.external.reset();
   stack.spec = merged(stack.spec, rung.settings, rung.where);
@@ -122,7 +116,7 @@ std::string work_of(RunSpec spec, const std::optional<External>& external) {
   spec.variant = 0;
   std::ranges::sort(spec.plugins, {}, &PluginUse::name);
   return to_json(spec).dump(-1, ' ', true, Json::error_handler_t::replace) +
-         (external ? to_json(*external).dump(-1, ' ', true, Json::error_handler_t::replace) : "");
+         (external ? record::written(*external).dump(-1, ' ', true, Json::error_handler_t::replace) : "");
 }
 
 /// Collects the variants in report order.
@@ -196,7 +190,7 @@ class Expansion {
     grid(axes, {}, base_, "", optional);
   }
 
-  std::vector<Variant> take() { return std::move(variants_); }
+  std::vector<Variant> release() { return std::move(variants_); }
 
  private:
   /// A rung of a ladder on which another rung may be stacked.
@@ -347,9 +341,6 @@ std::string slug(const std::string& name) {
   while (text.ends_with('-')) text.pop_back();
   return text.empty() ? "rung" : text;
 }
-}  // namespace
-
-namespace {
 /// Every variant must train with the seed of the round.
 void check_seeds(const Experiment& experiment, const std::vector<Variant>& variants) {
   if (experiment.stop_behind > 0 && experiment.target_loss == 0)
@@ -358,7 +349,7 @@ void check_seeds(const Experiment& experiment, const std::vector<Variant>& varia
     throw Error(ErrorCode::conflict, "stop_behind cannot be combined with save",
                 "leave out one of them: a run that ends early saves no state to continue from");
   if (experiment.seeds.empty()) return;
-  const std::string count = counted(std::ssize(experiment.seeds), "seed");
+  const std::string count = counted(experiment.seeds.size(), "seed");
   if (experiment.until || experiment.rounds != std::ssize(experiment.seeds))
     throw Error(ErrorCode::conflict, "the rounds of this experiment are its " + count,
                 "leave out rounds, within and at_most; seeds = 5 (--set seeds=5) gives five rounds");
@@ -399,7 +390,7 @@ std::vector<Variant> expand(const Experiment& experiment, const std::set<std::st
         break;
     }
   }
-  auto variants = expansion.take();
+  auto variants = expansion.release();
   check_seeds(experiment, variants);
   return variants;
 }

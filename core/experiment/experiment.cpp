@@ -38,133 +38,120 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 }  // namespace
 
-static const Record<Until>& record_of(const Until*) {
+Record<Until> record_of(const Until*) {
   using T = Until;
-  static const auto fields =
-      Record<T>::given("until")
-          .field("within", &T::within, "half width of the intervals; 0.03 is ±3 %",
-                 {.required = true, .min = 0.0001, .max = 1})
-          .field("at_most_s", &T::at_most_s, "time limit of the measurement in seconds",
-                 {.required = true, .min = 0.001})
-          .field("enough_s", &T::enough_s, "seconds after which a decided comparison is enough", {.min = 0})
-          .field("race", &T::race, "whether rungs that can no longer win stop early");
-  return fields;
+  return Record<T>::given("until")
+      .field("within", &T::within, "half width of the intervals; 0.03 is ±3 %",
+             {.required = true, .min = 0.0001, .max = 1})
+      .field("at_most_s", &T::at_most_s, "time limit of the measurement in seconds",
+             {.required = true, .min = 0.001})
+      .field("enough_s", &T::enough_s, "seconds after which a decided comparison is enough", {.min = 0})
+      .field("race", &T::race, "whether rungs that can no longer win stop early");
 }
 
-static const Record<Published>& record_of(const Published*) {
+Record<Published> record_of(const Published*) {
   using T = Published;
-  static const auto fields =
-      Record<T>::given("expect")
-          .field("speedup", &T::speedup, "tokens/s relative to the rung below: 1.75 is 75 % more",
-                 {.min = 0, .max = kLargestFactor})
-          .field("memory", &T::memory, "peak memory relative to the rung below: 0.7 is 30 % less",
-                 {.min = 0, .max = kLargestFactor})
-          .field("source", &T::source, "publication", {.required = true})
-          .field("on", &T::on, "device and problem, separated by a comma: \"A100-80GB, sequence 2048\"",
-                 {.required = true})
-          .then([](const T& published) {
-            if (published.speedup == 0 && published.memory == 0)
-              throw Error(ErrorCode::missing_value, "expect has neither speedup nor memory",
-                          "for example expect = { speedup = 1.75, source = ..., on = ... }");
-            for (const auto& [name, text] :
-                 {std::pair("source", &published.source), std::pair("on", &published.on)})
-              if (text->empty())
-                throw Error(ErrorCode::invalid_value, std::string("expect.") + name + " is empty");
-          });
-  return fields;
+  return Record<T>::given("expect")
+      .field("speedup", &T::speedup, "tokens/s relative to the rung below: 1.75 is 75 % more",
+             {.min = 0, .max = kLargestFactor})
+      .field("memory", &T::memory, "peak memory relative to the rung below: 0.7 is 30 % less",
+             {.min = 0, .max = kLargestFactor})
+      .field("source", &T::source, "publication", {.required = true})
+      .field("on", &T::on, "device and problem, separated by a comma: \"A100-80GB, sequence 2048\"",
+             {.required = true})
+      .then([](const T& published) {
+        if (published.speedup == 0 && published.memory == 0)
+          throw Error(ErrorCode::missing_value, "expect has neither speedup nor memory",
+                      "for example expect = { speedup = 1.75, source = ..., on = ... }");
+        for (const auto& [name, text] :
+             {std::pair("source", &published.source), std::pair("on", &published.on)})
+          if (text->empty())
+            throw Error(ErrorCode::invalid_value, std::string("expect.") + name + " is empty");
+      });
 }
 
-static const Record<GridView>& record_of(const GridView*) {
+Record<GridView> record_of(const GridView*) {
   using T = GridView;
-  static const auto fields = Record<T>::given("view")
-                                 .field("axes", &T::axes, "names of the axes")
-                                 .field("columns", &T::columns, "columns of the table")
-                                 .field("against", &T::against, "reference choice for the comparison")
-                                 .field("x", &T::x, "numeric setting on the x axis of the curves")
-                                 .field("curves", &T::curves, "quantities to draw over x")
-                                 .brief_if([](const T& view) { return view == T{}; });
-  return fields;
+  return Record<T>::given("view")
+      .field("axes", &T::axes, "names of the axes")
+      .field("columns", &T::columns, "columns of the table")
+      .field("against", &T::against, "reference choice for the comparison")
+      .field("x", &T::x, "numeric setting on the x axis of the curves")
+      .field("curves", &T::curves, "quantities to draw over x")
+      .brief_if([](const T& view) { return view == T{}; });
 }
 
-static const Record<Rung>& record_of(const Rung*) {
+static Record<Rung> record_of(const Rung*) {
   using T = Rung;
-  static const auto fields =
-      Record<T>::given("rung")
-          .field("name", &T::name, "name of the rung", {.required = true})
-          .field("plugins", &T::plugins, "plugins that the rung stacks")
-          .field("settings", &T::settings, "settings that the rung changes", {.type = "object"})
-          .field("replace", &T::replace, "plugins that the rung's plugins replace")
-          .field("without", &T::without, "plugins, or rungs of a program, that the rung removes")
-          .field("over", &T::over, "rung of the ladder below this one")
-          .field("program", &T::program, "changes of the program below")
-          .field("where", &T::where, "script:line")
-          .field("external", &T::external, kExternal)
-          .field("expect", &T::expect, kExpect);
-  return fields;
+  return Record<T>::given("rung")
+      .field("name", &T::name, "name of the rung", {.required = true})
+      .field("plugins", &T::plugins, "plugins that the rung stacks")
+      .field("settings", &T::settings, "settings that the rung changes", {.type = "object"})
+      .field("replace", &T::replace, "plugins that the rung's plugins replace")
+      .field("without", &T::without, "plugins, or rungs of a program, that the rung removes")
+      .field("over", &T::over, "rung of the ladder below this one")
+      .field("program", &T::program, "changes of the program below")
+      .field("where", &T::where, "script:line")
+      .field("external", &T::external, kExternal)
+      .field("expect", &T::expect, kExpect);
 }
 
-static const Record<Part>& record_of(const Part*) {
+static Record<Part> record_of(const Part*) {
   using T = Part;
-  static const auto fields = Record<T>::given("part")
-                                 .field("arrangement", &T::arrangement, "arrangement of the rungs",
-                                        {.required = true, .choices = {"ladder", "ablation", "grid"}})
-                                 .field("rungs", &T::rungs, "rungs of a ladder or an ablation")
-                                 .field("axes", &T::axes, "axes of a grid: lists of rungs")
-                                 .field("view", &T::view, "layout of a grid in the report");
-  return fields;
+  return Record<T>::given("part")
+      .field("arrangement", &T::arrangement, "arrangement of the rungs",
+             {.required = true, .choices = {"ladder", "ablation", "grid"}})
+      .field("rungs", &T::rungs, "rungs of a ladder or an ablation")
+      .field("axes", &T::axes, "axes of a grid: lists of rungs")
+      .field("view", &T::view, "layout of a grid in the report");
 }
 
-static const Record<Experiment>& record_of(const Experiment*) {
+static Record<Experiment> record_of(const Experiment*) {
   using T = Experiment;
-  static const auto fields =
-      Record<T>::given("experiment")
-          .field("name", &T::name, "name of the experiment", {.required = true})
-          .field("question", &T::question, "question that the experiment answers")
-          .field("script", &T::script, "path of the script")
-          .field("script_sha256", &T::script_sha256, "SHA-256 of the script")
-          .field("arguments", &T::arguments, "arguments of the script", {.type = "object"})
-          .field("base", &T::base, "spec of rung 0", {.required = true})
-          .field("base_name", &T::base_name, "name of rung 0")
-          .field("program", &T::program, "program of rung 0")
-          .field("parts", &T::parts, "ladders, ablations, grids")
-          .field("rounds", &T::rounds, "number of runs of each rung", {.min = 1})
-          .field("seeds", &T::seeds, "seed of each round; left out: one seed", {.left_out = true, .min = 0})
-          .field("until", &T::until, "precision and time limit that replace a number of rounds")
-          .field("interleave", &T::interleave, "whether the runs of a round are interleaved step by step",
-                 {.choices = {"auto", "on", "off"}, .former = "turns"})
-          .field("target_loss", &T::target_loss, "target of the validation loss; 0: none", {.min = 0})
-          .field("stop_behind", &T::stop_behind, "lead at which the runs behind end; left out: never",
-                 {.left_out = true, .min = 0})
-          .field("trace", &T::trace, "whether first rounds write a trace of a step")
-          .field("max_restarts", &T::max_restarts,
-                 "how often a run that saves its state starts again after a fault", {.min = 0})
-          .field("label", &T::label, "label of the report")
-          .field("price_per_hour", &T::price_per_hour, "price of the machine per hour; 0: unknown",
-                 {.min = 0})
-          .field("currency", &T::currency, "currency of the price");
-  return fields;
+  return Record<T>::given("experiment")
+      .field("name", &T::name, "name of the experiment", {.required = true})
+      .field("question", &T::question, "question that the experiment answers")
+      .field("script", &T::script, "path of the script")
+      .field("script_sha256", &T::script_sha256, "SHA-256 of the script")
+      .field("arguments", &T::arguments, "arguments of the script", {.type = "object"})
+      .field("base", &T::base, "spec of rung 0", {.required = true})
+      .field("base_name", &T::base_name, "name of rung 0")
+      .field("program", &T::program, "program of rung 0")
+      .field("parts", &T::parts, "ladders, ablations, grids")
+      .field("rounds", &T::rounds, "number of runs of each rung", {.min = 1})
+      .field("seeds", &T::seeds, "seed of each round; left out: one seed", {.left_out = true, .min = 0})
+      .field("until", &T::until, "precision and time limit that replace a number of rounds")
+      .field("interleave", &T::interleave, "whether the runs of a round are interleaved step by step",
+             {.choices = {"auto", "on", "off"}, .former = "turns"})
+      .field("target_loss", &T::target_loss, "target of the validation loss; 0: none", {.min = 0})
+      .field("stop_behind", &T::stop_behind, "lead at which the runs behind end; left out: never",
+             {.left_out = true, .min = 0})
+      .field("trace", &T::trace, "whether first rounds write a trace of a step")
+      .field("max_restarts", &T::max_restarts,
+             "how often a run that saves its state starts again after a fault", {.min = 0})
+      .field("label", &T::label, "label of the report")
+      .field("price_per_hour", &T::price_per_hour, "price of the machine per hour; 0: unknown", {.min = 0})
+      .field("currency", &T::currency, "currency of the price");
 }
 
-static const Record<Variant>& record_of(const Variant*) {
+static Record<Variant> record_of(const Variant*) {
   using T = Variant;
-  static const auto fields =
-      Record<T>::given("variant")
-          .field("index", &T::index, "line of the report; 0 is the base", {.required = true, .min = 0})
-          .field("name", &T::name, "name of the rung", {.required = true})
-          .field("group", &T::group, "group of the rung",
-                 {.required = true,
-                  .choices = {"base", "ladder", "full", "without", "alone", "grid", "external"}})
-          .field("previous", &T::previous, "variant that this one is compared with", {.min = -1})
-          .field("spec", &T::spec, "spec of round 0", {.required = true})
-          .field("added", &T::added, "plugins added to those of previous")
-          .field("removed", &T::removed, "plugins of previous that are removed")
-          .field("changed", &T::changed, "settings that differ from previous", {.type = "object"})
-          .field("where", &T::where, "script:line")
-          .field("passed_over", &T::passed_over, "rungs below that are invalid and skipped")
-          .field("same_as", &T::same_as, "earlier variant with identical runs; -1: none", {.min = -1})
-          .field("external", &T::external, kExternal)
-          .field("expect", &T::expect, kExpect);
-  return fields;
+  return Record<T>::given("variant")
+      .field("index", &T::index, "line of the report; 0 is the base", {.required = true, .min = 0})
+      .field("name", &T::name, "name of the rung", {.required = true})
+      .field(
+          "group", &T::group, "group of the rung",
+          {.required = true, .choices = {"base", "ladder", "full", "without", "alone", "grid", "external"}})
+      .field("previous", &T::previous, "variant that this one is compared with", {.min = -1})
+      .field("spec", &T::spec, "spec of round 0", {.required = true})
+      .field("added", &T::added, "plugins added to those of previous")
+      .field("removed", &T::removed, "plugins of previous that are removed")
+      .field("changed", &T::changed, "settings that differ from previous", {.type = "object"})
+      .field("where", &T::where, "script:line")
+      .field("passed_over", &T::passed_over, "rungs below that are invalid and skipped")
+      .field("same_as", &T::same_as, "earlier variant with identical runs; -1: none", {.min = -1})
+      .field("external", &T::external, kExternal)
+      .field("expect", &T::expect, kExpect);
 }
 
 bool Published::comparable_with(const std::string& device) const {
@@ -174,7 +161,7 @@ bool Published::comparable_with(const std::string& device) const {
   });
 }
 
-void take_seeds(const Json& given, Experiment& experiment, const std::string& where) {
+void set_seeds(const Json& given, Experiment& experiment, const std::string& where) {
   const auto whole = [](const Json& json, int64_t least) {
     return json.is_number_integer() && json.get<int64_t>() >= least;
   };
@@ -197,18 +184,11 @@ void take_seeds(const Json& given, Experiment& experiment, const std::string& wh
   experiment.seeds = std::move(seeds);
 }
 
-Json to_json(const Published& published) { return fields_of<Published>().write(published); }
-Published published_from_json(const Json& json, const std::string& where) {
-  return fields_of<Published>().read(json, where);
-}
-GridView grid_view_from_json(const Json& json, const std::string& where) {
-  return fields_of<GridView>().read(json, where);
-}
-Json to_json(const Experiment& experiment) { return record_of(&experiment).write(experiment); }
+Json to_json(const Experiment& experiment) { return record::written(experiment); }
 Experiment experiment_from_json(const Json& json, const std::string& where) {
   return fields_of<Experiment>().read(json, where);
 }
-Json to_json(const Variant& variant) { return record_of(&variant).write(variant); }
+Json to_json(const Variant& variant) { return record::written(variant); }
 Variant variant_from_json(const Json& json, const std::string& where) {
   return fields_of<Variant>().read(json, where);
 }
@@ -226,10 +206,5 @@ double seconds_from(const Json& json, const std::string& where) {
     throw Error(ErrorCode::invalid_value, shown(json) + " is not a duration above 0 seconds",
                 R"(give seconds, or for example "90s", "5m", "1.5h")", where);
   return seconds;
-}
-
-Json to_json(const Until& until) { return record_of(&until).write(until); }
-Until until_from_json(const Json& json, const std::string& where) {
-  return fields_of<Until>().read(json, where);
 }
 }  // namespace optrush

@@ -23,9 +23,7 @@ struct Published {
   bool comparable_with(const std::string& device) const;
 };
 
-Json to_json(const Published&);
-/// Errors name `where`.
-Published published_from_json(const Json&, const std::string& where);
+Record<Published> record_of(const Published*);
 
 /// How a report shows a grid besides its rows. Without columns and x it shows nothing more.
 struct GridView {
@@ -39,9 +37,7 @@ struct GridView {
   bool operator==(const GridView&) const = default;
 };
 
-Json to_json(const GridView&);
-/// Errors name `where`.
-GridView grid_view_from_json(const Json&, const std::string& where);
+Record<GridView> record_of(const GridView*);
 
 /// A named change, as written in the script.
 struct Rung {
@@ -97,8 +93,7 @@ inline constexpr int64_t kMostGivenRounds = 10'000;
 /// Parses seconds: 90, "90s", "5m", "1.5h". An Error lists the forms.
 double seconds_from(const Json&, const std::string& where);
 
-Json to_json(const Until&);
-Until until_from_json(const Json&, const std::string& where);
+Record<Until> record_of(const Until*);
 
 /// An experiment as a script describes it, before expansion. Plain data; --dry-run prints it.
 struct Experiment {
@@ -170,7 +165,7 @@ struct Expanded {
 };
 
 /// Sets seeds and the number of rounds from a list of seeds, or a number of them from train.seed on.
-void take_seeds(const Json& seeds, Experiment&, const std::string& where);
+void set_seeds(const Json& seeds, Experiment&, const std::string& where);
 
 Json to_json(const Experiment&);
 Experiment experiment_from_json(const Json&, const std::string& where);

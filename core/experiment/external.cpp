@@ -7,37 +7,33 @@
 #include "optrush/error.h"
 
 namespace optrush {
-const Record<ProgramChange>& record_of(const ProgramChange*) {
+Record<ProgramChange> record_of(const ProgramChange*) {
   using T = ProgramChange;
-  static const auto fields =
-      Record<T>::given("program")
-          .field("rung", &T::rung, "rung that makes the change", {.required = true})
-          .field("command", &T::command, "the program and its arguments, instead")
-          .field("args", &T::args, "further arguments")
-          .field("files", &T::files, "SHA-256 of each file, by path")
-          .field("effect", &T::effect, "effect on arithmetic", {.choices = effect_names()});
-  return fields;
+  return Record<T>::given("program")
+      .field("rung", &T::rung, "rung that makes the change", {.required = true})
+      .field("command", &T::command, "the program and its arguments, instead")
+      .field("args", &T::args, "further arguments")
+      .field("files", &T::files, "SHA-256 of each file, by path")
+      .field("effect", &T::effect, "effect on arithmetic", {.choices = effect_names()});
 }
 
-const Record<External>& record_of(const External*) {
+Record<External> record_of(const External*) {
   using T = External;
-  static const auto fields =
-      Record<T>::given("external")
-          .field("command", &T::command, "the program and its arguments", {.required = true})
-          .field("folder", &T::folder, "working directory of the command")
-          .field("preload", &T::preload, "libraries that the dynamic loader loads first (LD_PRELOAD)")
-          .field("requirements", &T::requirements, "requirements file of the Python packages that it imports")
-          .field("packages", &T::packages, "file with the system packages that it needs")
-          .field("files", &T::files, "SHA-256 of each file, by path")
-          .field("effect", &T::effect, "effect on arithmetic", {.choices = effect_names()})
-          .field("interleave", &T::interleave, "whether it implements the protocol of interleaved runs",
-                 {.former = "turns"})
-          .field("headline", &T::headline, "whether a headline may name it as the fastest program")
-          .field("changes", &T::changes, "changes by the rungs that are stacked on it")
-          .then([](const T& external) {
-            if (external.command.empty()) throw Error(ErrorCode::invalid_value, "external.command is empty");
-          });
-  return fields;
+  return Record<T>::given("external")
+      .field("command", &T::command, "the program and its arguments", {.required = true})
+      .field("folder", &T::folder, "working directory of the command")
+      .field("preload", &T::preload, "libraries that the dynamic loader loads first (LD_PRELOAD)")
+      .field("requirements", &T::requirements, "requirements file of the Python packages that it imports")
+      .field("packages", &T::packages, "file with the system packages that it needs")
+      .field("files", &T::files, "SHA-256 of each file, by path")
+      .field("effect", &T::effect, "effect on arithmetic", {.choices = effect_names()})
+      .field("interleave", &T::interleave, "whether it implements the protocol of interleaved runs",
+             {.former = "turns"})
+      .field("headline", &T::headline, "whether a headline may name it as the fastest program")
+      .field("changes", &T::changes, "changes by the rungs that are stacked on it")
+      .then([](const T& external) {
+        if (external.command.empty()) throw Error(ErrorCode::invalid_value, "external.command is empty");
+      });
 }
 
 const std::vector<std::string>& placeholders() {
@@ -74,11 +70,5 @@ std::string program_name(const External& external) {
       external.command, [&](const std::string& word) { return external.files.contains(word); });
   const std::string& word = file == external.command.end() ? external.command.front() : *file;
   return std::filesystem::path(word).filename();
-}
-
-Json to_json(const External& external) { return record_of(&external).write(external); }
-
-External external_from_json(const Json& json, const std::string& where) {
-  return fields_of<External>().read(json, where);
 }
 }  // namespace optrush

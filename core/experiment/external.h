@@ -53,9 +53,6 @@ std::vector<std::string> full_command(const External&);
 /// A short name of the program: the first file in its command, otherwise the first word.
 std::string program_name(const External&);
 
-const Record<ProgramChange>& record_of(const ProgramChange*);
-const Record<External>& record_of(const External*);
-Json to_json(const External&);
-/// Errors name `where`.
-External external_from_json(const Json&, const std::string& where);
+Record<ProgramChange> record_of(const ProgramChange*);
+Record<External> record_of(const External*);
 }  // namespace optrush

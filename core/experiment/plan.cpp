@@ -9,6 +9,9 @@
 
 namespace optrush {
 namespace {
+/// An estimate of the device memory of one communicator: it depends on NCCL's channels and peers.
+constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
+
 /// The number of ranks that split the data is the global batch divided by the sequences per rank.
 TrainSpec problem_from_json(const Json& json) {
   TrainSpec train = train_from_json(json, {});
@@ -22,132 +25,119 @@ TrainSpec problem_from_json(const Json& json) {
   if (!json.contains("world_size")) train.world_size = train.global_batch / of_a_rank;
   return train;
 }
-
 }  // namespace
 
-static const Record<PlannedSlot::Wrap>& record_of(const PlannedSlot::Wrap*) {
+static Record<PlannedSlot::Wrap> record_of(const PlannedSlot::Wrap*) {
   using W = PlannedSlot::Wrap;
-  static const auto record = Record<W>("a wrap")
-                                 .field("phase", &W::phase, {.required = true})
-                                 .field("plugin", &W::plugin, {.required = true});
-  return record;
+  return Record<W>("a wrap")
+      .field("phase", &W::phase, {.required = true})
+      .field("plugin", &W::plugin, {.required = true});
 }
 
-static const Record<PlannedSlot>& record_of(const PlannedSlot*) {
+static Record<PlannedSlot> record_of(const PlannedSlot*) {
   using S = PlannedSlot;
-  static const auto record = Record<S>("a slot")
-                                 .open()
-                                 .field("slot", &S::slot, {.required = true})
-                                 .field("base", &S::base, {.required = true})
-                                 .field("wraps", &S::wraps);
-  return record;
+  return Record<S>("a slot")
+      .open()
+      .field("slot", &S::slot, {.required = true})
+      .field("base", &S::base, {.required = true})
+      .field("wraps", &S::wraps);
 }
 
-static const Record<PlannedParameters>& record_of(const PlannedParameters*) {
+static Record<PlannedParameters> record_of(const PlannedParameters*) {
   using P = PlannedParameters;
-  static const auto record = Record<P>("the parameters")
-                                 .open()
-                                 .field("count", &P::count)
-                                 .field("trainable", &P::trainable)
-                                 .field("bytes", &P::bytes);
-  return record;
+  return Record<P>("the parameters")
+      .open()
+      .field("count", &P::count)
+      .field("trainable", &P::trainable)
+      .field("bytes", &P::bytes);
 }
 
-static const Record<PlannedFlops>& record_of(const PlannedFlops*) {
+static Record<PlannedFlops> record_of(const PlannedFlops*) {
   using F = PlannedFlops;
-  static const auto record = Record<F>("the FLOPs of a token")
-                                 .open()
-                                 .field("mfu", &F::mfu, {.nullable = true})
-                                 .field("mfu_causal", &F::mfu_causal, {.nullable = true});
-  return record;
+  return Record<F>("the FLOPs of a token")
+      .open()
+      .field("mfu", &F::mfu, {.nullable = true})
+      .field("mfu_causal", &F::mfu_causal, {.nullable = true});
 }
 
-static const Record<OperatorWork::Pass>& record_of(const OperatorWork::Pass*) {
+static Record<OperatorWork::Pass> record_of(const OperatorWork::Pass*) {
   using P = OperatorWork::Pass;
-  static const auto record = Record<P>("the work of a pass")
-                                 .open()
-                                 .field("bytes", &P::bytes, {.required = true})
-                                 .field("flops", &P::flops, {.required = true});
-  return record;
+  return Record<P>("the work of a pass")
+      .open()
+      .field("bytes", &P::bytes, {.required = true})
+      .field("flops", &P::flops, {.required = true});
 }
 
-static const Record<OperatorWork>& record_of(const OperatorWork*) {
+static Record<OperatorWork> record_of(const OperatorWork*) {
   using W = OperatorWork;
-  static const auto record = Record<W>("the work of an operator")
-                                 .open()
-                                 .field("forward", &W::forward, {.required = true})
-                                 .field("backward", &W::backward, {.required = true});
-  return record;
+  return Record<W>("the work of an operator")
+      .open()
+      .field("forward", &W::forward, {.required = true})
+      .field("backward", &W::backward, {.required = true});
 }
 
-const Record<MeshDimension>& record_of(const MeshDimension*) {
+Record<MeshDimension> record_of(const MeshDimension*) {
   using D = MeshDimension;
-  static const auto record =
-      Record<D>("a dimension of the mesh")
-          .field("dim", &D::name, {.required = true})
-          .field("size", &D::size, {.required = true, .schema = {{"minimum", 1}}})
-          .then([](D& dimension) {
-            constexpr int64_t kMost = 1'000'000;
-            if (dimension.size < 1 || dimension.size > kMost)
-              throw Error(ErrorCode::invalid_value,
-                          "a dimension of the mesh of " + std::to_string(dimension.size) + " ranks");
-          });
-  return record;
+  return Record<D>("a dimension of the mesh")
+      .field("dim", &D::name, {.required = true})
+      .field("size", &D::size, {.required = true, .schema = {{"minimum", 1}}})
+      .then([](D& dimension) {
+        constexpr int64_t kMost = 1'000'000;
+        if (dimension.size < 1 || dimension.size > kMost)
+          throw Error(ErrorCode::invalid_value,
+                      "a dimension of the mesh of " + std::to_string(dimension.size) + " ranks");
+      });
 }
 
-const Record<PlannedMemory>& record_of(const PlannedMemory*) {
+Record<PlannedMemory> record_of(const PlannedMemory*) {
   using M = PlannedMemory;
-  static const auto parts =
+  const auto parts =
       Record<M>("the parts of a peak")
           .open()
           .field("tensors", &M::tensors, {.nullable = true, .integer = true})
           .field("block_rounding", &M::block_rounding, {.nullable = true, .integer = true})
           .field("cublas_workspaces", &M::cublas_workspaces, {.nullable = true, .integer = true});
-  static const auto record =
-      Record<M>("a forecast of memory")
-          .open()
-          .field("peak_bytes", &M::peak, {.required = true, .integer = true})
-          .field("least_bytes", &M::least, {.integer = true})
-          .custom(
-              "bounded_by", {.nullable = true, .schema = {{"type", "string"}}},
-              [](M& memory, const Json& json) {
-                memory.bounded_by = record::taken<std::string>(json, "bounded_by");
-              },
-              [](const M& memory) { return memory.bounded_by.empty() ? Json() : Json(memory.bounded_by); })
-          .part("parts", parts, {})
-          .field("reserved_bytes", &M::reserved, {.nullable = true, .integer = true})
-          .field("pinned_bytes", &M::pinned, {.nullable = true, .integer = true})
-          .field("communicators", &M::communicators, {.left_out = true, .integer = true})
-          .field("available_bytes", &M::available, {.nullable = true, .integer = true})
-          .field("device", &M::device)
-          .field("rank", &M::rank, {.nullable = true, .integer = true})
-          .then([](M& memory) {
-            if (memory.least == 0) memory.least = memory.peak;
-          });
-  return record;
+  return Record<M>("a forecast of memory")
+      .open()
+      .field("peak_bytes", &M::peak, {.required = true, .integer = true})
+      .field("least_bytes", &M::least, {.integer = true})
+      .custom(
+          "bounded_by", {.nullable = true, .schema = {{"type", "string"}}},
+          [](M& memory, const Json& json) {
+            memory.bounded_by = record::taken<std::string>(json, "bounded_by");
+          },
+          [](const M& memory) { return memory.bounded_by.empty() ? Json() : Json(memory.bounded_by); })
+      .part("parts", parts, {})
+      .field("reserved_bytes", &M::reserved, {.nullable = true, .integer = true})
+      .field("pinned_bytes", &M::pinned, {.nullable = true, .integer = true})
+      .field("communicators", &M::communicators, {.left_out = true, .integer = true})
+      .field("available_bytes", &M::available, {.nullable = true, .integer = true})
+      .field("device", &M::device)
+      .field("rank", &M::rank, {.nullable = true, .integer = true})
+      .then([](M& memory) {
+        if (memory.least == 0) memory.least = memory.peak;
+      });
 }
 
-const Record<UsedPlugin>& record_of(const UsedPlugin*) {
+Record<UsedPlugin> record_of(const UsedPlugin*) {
   using P = UsedPlugin;
-  static const auto record =
-      Record<P>("a plugin")
-          .open()
-          .field("name", &P::name, {.required = true})
-          .field("version", &P::version, {.required = true})
-          .field("file", &P::file, {.required = true})
-          .field("sha256", &P::sha256, {.required = true})
-          .field("effect", &P::effect, {.choices = effect_names()})
-          .field("options", &P::options, {.type = "object"})
-          .custom(
-              "per_micro_batch",
-              {.doc = "its loss depends on the sequences that share a micro-batch; written if true",
-               .left_out = true,
-               .schema = record::of_type("boolean")},
-              [](P& plugin, const Json& json) {
-                plugin.per_micro_batch = record::taken<bool>(json, "per_micro_batch");
-              },
-              [](const P& plugin) { return plugin.per_micro_batch ? Json(true) : Json(); });
-  return record;
+  return Record<P>("a plugin")
+      .open()
+      .field("name", &P::name, {.required = true})
+      .field("version", &P::version, {.required = true})
+      .field("file", &P::file, {.required = true})
+      .field("sha256", &P::sha256, {.required = true})
+      .field("effect", &P::effect, {.choices = effect_names()})
+      .field("options", &P::options, {.type = "object"})
+      .custom(
+          "per_micro_batch",
+          {.doc = "its loss depends on the sequences that share a micro-batch; written if true",
+           .left_out = true,
+           .schema = record::of_type("boolean")},
+          [](P& plugin, const Json& json) {
+            plugin.per_micro_batch = record::taken<bool>(json, "per_micro_batch");
+          },
+          [](const P& plugin) { return plugin.per_micro_batch ? Json(true) : Json(); });
 }
 
 /// Each plugin of a plan must state its effect, because the gate compares by effects.
@@ -161,35 +151,33 @@ static void read_plugins(Plan& plan, const Json& json) {
 }
 
 /// The fields, in the order of the file.
-const Record<Plan>& record_of(const Plan*) {
+Record<Plan> record_of(const Plan*) {
   using P = Plan;
-  static const auto record =
-      Record<P>("a plan")
-          .open()
-          .custom(
-              "schema_version", {}, [](P&, const Json&) {}, [](const P&) -> Json { return 1; })
-          .custom(
-              "problem", {.doc = "train of the spec, with what plugins made of it", .required = true},
-              [](P& plan, const Json& json) { plan.problem = problem_from_json(json); },
-              [](const P& plan) { return to_json(plan.problem); })
-          .field("model_kind", &P::model_kind)
-          .field("model", &P::model, {.required = true, .type = "object"})
-          .field("data", &P::data)
-          .custom("plugins", {.required = true, .schema = record::described<std::vector<UsedPlugin>>()},
-                  read_plugins, [](const P& plan) { return record::written(plan.plugins); })
-          .field("slots", &P::slots)
-          .field("activations", &P::activations)
-          .field("parameters", &P::parameters, {.left_out = true})
-          .field("notes", &P::notes)
-          .field("flops_per_token", &P::flops_per_token, {.left_out = true})
-          .field("mesh", &P::mesh, {.left_out = true})
-          .field("work", &P::work, {.nullable = true, .left_out = true})
-          .field("memory", &P::memory, {.nullable = true})
-          .field("saving", &P::saving, {.left_out = true})
-          .field("validation", &P::validation, {.left_out = true})
-          .field("costs", &P::costs, {.nullable = true})
-          .field("no_forecast", &P::no_forecast, {.left_out = true});
-  return record;
+  return Record<P>("a plan")
+      .open()
+      .custom(
+          "schema_version", {}, [](P&, const Json&) {}, [](const P&) -> Json { return 1; })
+      .custom(
+          "problem", {.doc = "train of the spec, with what plugins made of it", .required = true},
+          [](P& plan, const Json& json) { plan.problem = problem_from_json(json); },
+          [](const P& plan) { return to_json(plan.problem); })
+      .field("model_kind", &P::model_kind)
+      .field("model", &P::model, {.required = true, .type = "object"})
+      .field("data", &P::data)
+      .custom("plugins", {.required = true, .schema = record::described<std::vector<UsedPlugin>>()},
+              read_plugins, [](const P& plan) { return record::written(plan.plugins); })
+      .field("slots", &P::slots)
+      .field("activations", &P::activations)
+      .field("parameters", &P::parameters, {.left_out = true})
+      .field("notes", &P::notes)
+      .field("flops_per_token", &P::flops_per_token, {.left_out = true})
+      .field("mesh", &P::mesh, {.left_out = true})
+      .field("work", &P::work, {.nullable = true, .left_out = true})
+      .field("memory", &P::memory, {.nullable = true})
+      .field("saving", &P::saving, {.left_out = true})
+      .field("validation", &P::validation, {.left_out = true})
+      .field("costs", &P::costs, {.nullable = true})
+      .field("no_forecast", &P::no_forecast, {.left_out = true});
 }
 
 bool Plan::uses(Effect effect) const {
@@ -204,17 +192,12 @@ std::optional<Plan> optional_plan_from_json(const Json& json, const std::string&
   return json.is_null() ? std::nullopt : std::optional(plan_from_json(json, where));
 }
 
-Json to_json(const Plan& plan) { return record_of(&plan).write(plan); }
+Json to_json(const Plan& plan) { return record::written(plan); }
 Json to_json(const std::optional<Plan>& plan) { return plan ? to_json(*plan) : Json(); }
 
 std::string planned_peak_text(const PlannedMemory& memory) {
   return memory.bounded_by.empty() ? bytes(memory.peak) : bytes(memory.least) + " to " + bytes(memory.peak);
 }
-
-namespace {
-/// An estimate of the device memory of one communicator: it depends on NCCL's channels and peers.
-constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
-}  // namespace
 
 std::string planned_memory_text(const PlannedMemory& memory) {
   std::string text = (memory.rank ? "largest predicted peak, on rank " + std::to_string(*memory.rank) + ": "

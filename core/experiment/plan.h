@@ -123,18 +123,18 @@ std::optional<Plan> optional_plan_from_json(const Json&, const std::string& wher
 Json to_json(const Plan&);
 Json to_json(const std::optional<Plan>&);
 
-const Record<MeshDimension>& record_of(const MeshDimension*);
-const Record<UsedPlugin>& record_of(const UsedPlugin*);
-const Record<Plan>& record_of(const Plan*);
-const Record<PlannedMemory>& record_of(const PlannedMemory*);
+Record<MeshDimension> record_of(const MeshDimension*);
+Record<UsedPlugin> record_of(const UsedPlugin*);
+Record<Plan> record_of(const Plan*);
+Record<PlannedMemory> record_of(const PlannedMemory*);
 
 /// "64.7 GiB", or for bounds "21.0 to 64.7 GiB".
 std::string planned_peak_text(const PlannedMemory&);
 /// "predicted peak 64.7 GiB active (including cuBLAS workspaces 64.0 MiB), 71.8 GiB reserved".
 std::string planned_memory_text(const PlannedMemory&);
 
-const Record<PlannedSaving>& record_of(const PlannedSaving*);
-const Record<PlannedValidation>& record_of(const PlannedValidation*);
+Record<PlannedSaving> record_of(const PlannedSaving*);
+Record<PlannedValidation> record_of(const PlannedValidation*);
 /// "a saved state takes 1.25 GiB (1,342,177,280 bytes); at most 4 states saved, ..."
 std::string planned_saving_text(const PlannedSaving&);
 /// "exported weights: 2.30 GiB, with 6.90 GiB of host memory"; "" if there are none.

@@ -4,61 +4,50 @@
 #include "experiment/plan.h"
 
 namespace optrush {
-static const Record<PlannedWeights>& record_of(const PlannedWeights*) {
+static Record<PlannedWeights> record_of(const PlannedWeights*) {
   using W = PlannedWeights;
-  static const auto record =
-      Record<W>("exported weights")
-          .open()
-          .field("bytes", &W::bytes,
-                 {.doc = "size of the safetensors file", .required = true, .integer = true})
-          .field("host_bytes", &W::host,
-                 {.doc = "host memory that the tensors of the export hold at once", .integer = true});
-  return record;
+  return Record<W>("exported weights")
+      .open()
+      .field("bytes", &W::bytes, "size of the safetensors file", {.required = true, .integer = true})
+      .field("host_bytes", &W::host, "host memory that the tensors of the export hold at once",
+             {.integer = true});
 }
 
-const Record<PlannedSaving>& record_of(const PlannedSaving*) {
+Record<PlannedSaving> record_of(const PlannedSaving*) {
   using S = PlannedSaving;
-  static const auto record =
-      Record<S>("a forecast of saved states")
-          .open()
-          .field(
-              "part_bytes", &S::parts,
-              {.doc = "size of the file that each rank writes, by rank", .required = true, .integer = true})
-          .field("states", &S::states, {.doc = "the most states that the run saves", .required = true})
-          .field("kept_bytes", &S::kept, {.doc = "states in the run's folder after the run", .integer = true})
-          .field("disk_bytes", &S::disk,
-                 {.doc = "most bytes of states in the run's folder: a new state is complete before the old "
-                         "one is removed",
-                  .integer = true})
-          .field("host_bytes", &S::host,
-                 {.doc = "host memory of a rank for saving, beside its tensors", .integer = true})
-          .field("device_bytes", &S::device,
-                 {.doc = "device memory of a rank for saving; absent on a CPU",
-                  .left_out = true,
-                  .integer = true})
-          .field("weights", &S::weights,
-                 {.doc = "written by optrush weights: the model, or an adapter alone; absent: it cannot be "
-                         "exported",
-                  .left_out = true})
-          .field(
-              "merged_weights", &S::merged,
-              {.doc = "written by optrush weights --merge; absent: there is no adapter", .left_out = true});
-  return record;
+  return Record<S>("a forecast of saved states")
+      .open()
+      .field("part_bytes", &S::parts, "size of the file that each rank writes, by rank",
+             {.required = true, .integer = true})
+      .field("states", &S::states, "the most states that the run saves", {.required = true})
+      .field("kept_bytes", &S::kept, "states in the run's folder after the run", {.integer = true})
+      .field("disk_bytes", &S::disk,
+             "most bytes of states in the run's folder: a new state is complete before the old "
+             "one is removed",
+             {.integer = true})
+      .field("host_bytes", &S::host, "host memory of a rank for saving, beside its tensors",
+             {.integer = true})
+      .field("device_bytes", &S::device, "device memory of a rank for saving; absent on a CPU",
+             {.left_out = true, .integer = true})
+      .field("weights", &S::weights,
+             "written by optrush weights: the model, or an adapter alone; absent: it cannot be "
+             "exported",
+             {.left_out = true})
+      .field("merged_weights", &S::merged, "written by optrush weights --merge; absent: there is no adapter",
+             {.left_out = true});
 }
 
-const Record<PlannedValidation>& record_of(const PlannedValidation*) {
+Record<PlannedValidation> record_of(const PlannedValidation*) {
   using V = PlannedValidation;
-  static const auto record =
-      Record<V>("a forecast of validations")
-          .open()
-          .field("times", &V::times, {.doc = "the most validations in the run", .required = true})
-          .field("positions", &V::positions,
-                 {.doc = "positions of one validation, including padding, of all ranks", .required = true})
-          .field("peak_bytes", &V::peak,
-                 {.doc = "peak memory of a rank in a validation", .required = true, .integer = true})
-          .field("flops_share", &V::flops,
-                 {.doc = "FLOPs of all validations divided by the FLOPs of all steps", .left_out = true});
-  return record;
+  return Record<V>("a forecast of validations")
+      .open()
+      .field("times", &V::times, "the most validations in the run", {.required = true})
+      .field("positions", &V::positions, "positions of one validation, including padding, of all ranks",
+             {.required = true})
+      .field("peak_bytes", &V::peak, "peak memory of a rank in a validation",
+             {.required = true, .integer = true})
+      .field("flops_share", &V::flops, "FLOPs of all validations divided by the FLOPs of all steps",
+             {.left_out = true});
 }
 
 std::string planned_saving_text(const PlannedSaving& saving) {

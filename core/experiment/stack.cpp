@@ -20,7 +20,7 @@ void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalog
   }
   if (errors.empty()) return;
   if (errors.size() == 1) throw errors.front();
-  std::string all = "the stacks of plugins have " + counted(std::ssize(errors), "error") + ":";
+  std::string all = "the stacks of plugins have " + counted(errors.size(), "error") + ":";
   for (const Error& each : errors) all += std::string("\n") + each.what();
   const Error& e = errors.front();
   throw Error(e.code(), all);

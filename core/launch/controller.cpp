@@ -277,7 +277,7 @@ class Controller {
     CheckedRows rows(stored);
     for (const Variant& variant : stored.variants)
       while (interrupts_.signal() == 0) {
-        const auto jobs = gate_jobs(ledger_, rows.look(variant, runs), rows.usable(), check.last);
+        const auto jobs = gate_jobs(ledger_, rows.update(variant, runs), rows.usable(), check.last);
         if (jobs.empty()) break;
         for (const Job& job : jobs) {
           if (interrupts_.poll() != 0) break;

@@ -128,7 +128,7 @@ std::string why_unrelated(const fs::path& run_folder, const std::vector<Variant>
   expected.trace = spec.trace;  // a trace does not change the result
   const fs::path command = run_folder / "external.json";
   const auto external = is_there(command)
-                            ? std::optional(external_from_json(read_json(command), command.string()))
+                            ? std::optional(fields_of<External>().read(read_json(command), command.string()))
                             : std::nullopt;
   if (external != variant.external) return "its command has changed";
   const std::string changes = changes_of_spec(spec, expected);

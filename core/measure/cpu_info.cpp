@@ -107,26 +107,24 @@ std::optional<std::string> if_known(std::string text) {
 }
 }  // namespace
 
-const Record<CpuInfo>& record_of(const CpuInfo*) {
-  static const auto record =
-      Record<CpuInfo>("the CPU")
-          .open()
-          .field("name", &CpuInfo::name, {.promised = true})
-          .field("model", &CpuInfo::model, "family and model: several processors may have one name",
-                 {.nullable = true})
-          .field("cores", &CpuInfo::cores, "physical cores that the process may use",
-                 {.promised = true, .schema = {{"minimum", 1}}})
-          .field("threads", &CpuInfo::threads, "logical processors that the process may use",
-                 {.promised = true, .schema = {{"minimum", 1}}})
-          .field("quota", &CpuInfo::quota, "processors that the control group allows", {.nullable = true})
-          .field("isa", &CpuInfo::isa, "instruction sets relevant for training", {.promised = true})
-          .field("cache_bytes", &CpuInfo::cache_bytes, "bytes of all last-level caches", {.nullable = true})
-          .field("memory_bytes", &CpuInfo::memory_bytes, {.promised = true, .schema = {{"minimum", 1}}})
-          .field("governor", &CpuInfo::governor, {.nullable = true})
-          .field("huge_pages", &CpuInfo::huge_pages, "always, madvise or never", {.nullable = true})
-          .field("load_average", &CpuInfo::load_average)
-          .field("busy", &CpuInfo::busy, "processors that other programs used before the measurement");
-  return record;
+Record<CpuInfo> record_of(const CpuInfo*) {
+  return Record<CpuInfo>("the CPU")
+      .open()
+      .field("name", &CpuInfo::name, {.promised = true})
+      .field("model", &CpuInfo::model, "family and model: several processors may have one name",
+             {.nullable = true})
+      .field("cores", &CpuInfo::cores, "physical cores that the process may use",
+             {.promised = true, .schema = {{"minimum", 1}}})
+      .field("threads", &CpuInfo::threads, "logical processors that the process may use",
+             {.promised = true, .schema = {{"minimum", 1}}})
+      .field("quota", &CpuInfo::quota, "processors that the control group allows", {.nullable = true})
+      .field("isa", &CpuInfo::isa, "instruction sets relevant for training", {.promised = true})
+      .field("cache_bytes", &CpuInfo::cache_bytes, "bytes of all last-level caches", {.nullable = true})
+      .field("memory_bytes", &CpuInfo::memory_bytes, {.promised = true, .schema = {{"minimum", 1}}})
+      .field("governor", &CpuInfo::governor, {.nullable = true})
+      .field("huge_pages", &CpuInfo::huge_pages, "always, madvise or never", {.nullable = true})
+      .field("load_average", &CpuInfo::load_average)
+      .field("busy", &CpuInfo::busy, "processors that other programs used before the measurement");
 }
 
 CpuInfo read_cpu(const fs::path& root) {

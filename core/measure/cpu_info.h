@@ -25,7 +25,7 @@ struct CpuInfo {
   double load_average = 0;      ///< of the last minute
   double busy = 0;              ///< processors that other programs use
 };
-const Record<CpuInfo>& record_of(const CpuInfo*);
+Record<CpuInfo> record_of(const CpuInfo*);
 
 /// `root`: the folder of /proc and /sys; tests pass another one.
 CpuInfo read_cpu(const std::filesystem::path& root = "/");

@@ -19,5 +19,5 @@ struct GpuInfo {
   std::vector<std::string> throttling;  ///< reasons why clocks are reduced now: "sw_power_cap"
   int64_t other_processes = 0;          ///< other processes that compute on it
 };
-const Record<GpuInfo>& record_of(const GpuInfo*);
+Record<GpuInfo> record_of(const GpuInfo*);
 }  // namespace optrush

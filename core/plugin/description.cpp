@@ -21,14 +21,12 @@ struct Identity {
   std::string abi;
 };
 
-const Record<Identity>& identity_record() {
-  static const auto record =
-      Record<Identity>::given("identity")
-          .field("api", &Identity::api, "version of the plugin interface of the build",
-                 {.required = true, .min = 0})
-          .field("abi", &Identity::abi, "compiler, C++ library and standard, torch, CUDA, SDK headers",
-                 {.required = true});
-  return record;
+Record<Identity> record_of(const Identity*) {
+  return Record<Identity>::given("identity")
+      .field("api", &Identity::api, "version of the plugin interface of the build",
+             {.required = true, .min = 0})
+      .field("abi", &Identity::abi, "compiler, C++ library and standard, torch, CUDA, SDK headers",
+             {.required = true});
 }
 
 void read_options(PluginDescription& plugin, const Json& json) {
@@ -53,47 +51,43 @@ void read_checks(PluginDescription& plugin, const Json& json) {
 Json written_nowhere(const PluginDescription&) { return Json::array(); }
 }  // namespace
 
-static const Record<CheckedForm>& record_of(const CheckedForm*) {
+static Record<CheckedForm> record_of(const CheckedForm*) {
   using T = CheckedForm;
-  static const auto record =
-      Record<T>::given("check")
-          .field("options", &T::options, "options of the plugin", {.type = "object"})
-          .field("with", &T::with, "plugins to stack with it")
-          .field("data", &T::data, "kind of the training data",
-                 {.choices = {"random", "documents", "preferences"}})
-          .field("model", &T::model,
-                 "kind of the decoder: with attention and MLPs, mixtures of experts, or Gated DeltaNet",
-                 {.choices = {"dense", "experts", "delta_net"}})
-          .field("gradient", &T::gradient, "whether the backward is the derivative of the loss");
-  return record;
+  return Record<T>::given("check")
+      .field("options", &T::options, "options of the plugin", {.type = "object"})
+      .field("with", &T::with, "plugins to stack with it")
+      .field("data", &T::data, "kind of the training data",
+             {.choices = {"random", "documents", "preferences"}})
+      .field("model", &T::model,
+             "kind of the decoder: with attention and MLPs, mixtures of experts, or Gated DeltaNet",
+             {.choices = {"dense", "experts", "delta_net"}})
+      .field("gradient", &T::gradient, "whether the backward is the derivative of the loss");
+}
+
+/// The fields of the plugin's part of the note.
+static Record<PluginDescription> record_of(const PluginDescription*) {
+  using T = PluginDescription;
+  return Record<T>::given("the description")
+      .field("name", &T::name, "name in scripts", {.required = true})
+      .field("version", &T::version, "version of the plugin", {.required = true})
+      .field("summary", &T::summary, "summary in one line", {.required = true})
+      .field("doc", &T::doc, "further description")
+      .field("kind", &T::kind, "kind of technique",
+             {.required = true, .choices = {"optimization", "parallelism"}})
+      .field("effect", &T::effect, "effect on arithmetic", {.required = true, .choices = effect_names()})
+      .field("per_micro_batch", &T::per_micro_batch,
+             "its loss depends on the sequences that share a micro-batch")
+      .custom("options", {.doc = "option schemas"}, read_options, written_nowhere)
+      .custom("check", {.doc = "forms that `optrush check` runs"}, read_checks, written_nowhere)
+      .field("conflicts", &T::conflicts, "plugins that cannot be stacked with this one")
+      .field("requires", &T::requirements, "plugins that must be stacked with this one")
+      .field("provides", &T::provides, "plugins in whose place it meets the requirements of others")
+      .field("needs", &T::needs, "requirements on the machine", {.choices = need_names()});
 }
 
 namespace {
-/// The fields of the plugin's part of the note.
-const Record<PluginDescription>& description_record() {
-  using T = PluginDescription;
-  static const auto record =
-      Record<T>::given("the description")
-          .field("name", &T::name, "name in scripts", {.required = true})
-          .field("version", &T::version, "version of the plugin", {.required = true})
-          .field("summary", &T::summary, "summary in one line", {.required = true})
-          .field("doc", &T::doc, "further description")
-          .field("kind", &T::kind, "kind of technique",
-                 {.required = true, .choices = {"optimization", "parallelism"}})
-          .field("effect", &T::effect, "effect on arithmetic", {.required = true, .choices = effect_names()})
-          .field("per_micro_batch", &T::per_micro_batch,
-                 "its loss depends on the sequences that share a micro-batch")
-          .custom("options", {.doc = "option schemas"}, read_options, written_nowhere)
-          .custom("check", {.doc = "forms that `optrush check` runs"}, read_checks, written_nowhere)
-          .field("conflicts", &T::conflicts, "plugins that cannot be stacked with this one")
-          .field("requires", &T::requirements, "plugins that must be stacked with this one")
-          .field("provides", &T::provides, "plugins in whose place it meets the requirements of others")
-          .field("needs", &T::needs, "requirements on the machine", {.choices = need_names()});
-  return record;
-}
-
 PluginDescription of_this_api(const Json& json, const std::string& where) {
-  PluginDescription plugin = description_record().read(json, where);
+  PluginDescription plugin = fields_of<PluginDescription>().read(json, where);
   if (!is_name(plugin.name))
     throw Error(
         ErrorCode::invalid_plugin,
@@ -179,7 +173,7 @@ std::string host_abi() { return OPTRUSH_ABI_OF(OPTRUSH_TORCH_VERSION, OPTRUSH_CU
 PluginDescription parse_description(const std::string& note, const std::filesystem::path& file) {
   const std::string where = file.string();
   const size_t line = std::min(note.find('\n'), note.size());
-  const Identity identity = identity_record().read(parse_json(note.substr(0, line), where), where);
+  const Identity identity = fields_of<Identity>().read(parse_json(note.substr(0, line), where), where);
   const Json json = parse_json(note.substr(std::min(line + 1, note.size())), where);
   PluginDescription plugin =
       identity.api == host_api() ? of_this_api(json, where) : of_another_api(json, file);

@@ -14,28 +14,27 @@ using Event = JournalEntry::Event;
 namespace {
 constexpr std::array<std::string_view, 7> kEvents = {"started", "finished",    "restarted", "skipped",
                                                      "wrote",   "interrupted", "ended"};
-
-const Record<JournalEntry>& entry_record() {
-  using E = JournalEntry;
-  static const auto record = Record<E>("an entry of the journal")
-                                 .open()
-                                 .field("event", &E::event, {.required = true})
-                                 .field("run", &E::run, {.left_out = true})
-                                 .field("spec_sha256", &E::spec_sha256, {.left_out = true})
-                                 .field("status", &E::status, {.left_out = true})
-                                 .field("file", &E::file, {.left_out = true})
-                                 .field("sha256", &E::sha256, {.left_out = true})
-                                 .field("inputs", &E::inputs, {.left_out = true})
-                                 .field("reason", &E::reason, {.left_out = true})
-                                 .field("code", &E::code, {.left_out = true})
-                                 .field("rank", &E::rank, {.left_out = true})
-                                 .field("made", &E::made, {.left_out = true})
-                                 .field("kept", &E::kept, {.left_out = true})
-                                 .field("from_step", &E::from_step, {.left_out = true})
-                                 .field("time", &E::time, {.left_out = true});
-  return record;
-}
 }  // namespace
+
+static Record<JournalEntry> record_of(const JournalEntry*) {
+  using E = JournalEntry;
+  return Record<E>("an entry of the journal")
+      .open()
+      .field("event", &E::event, {.required = true})
+      .field("run", &E::run, {.left_out = true})
+      .field("spec_sha256", &E::spec_sha256, {.left_out = true})
+      .field("status", &E::status, {.left_out = true})
+      .field("file", &E::file, {.left_out = true})
+      .field("sha256", &E::sha256, {.left_out = true})
+      .field("inputs", &E::inputs, {.left_out = true})
+      .field("reason", &E::reason, {.left_out = true})
+      .field("code", &E::code, {.left_out = true})
+      .field("rank", &E::rank, {.left_out = true})
+      .field("made", &E::made, {.left_out = true})
+      .field("kept", &E::kept, {.left_out = true})
+      .field("from_step", &E::from_step, {.left_out = true})
+      .field("time", &E::time, {.left_out = true});
+}
 
 std::string_view to_string(JournalEntry::Event event) { return kEvents.at(static_cast<size_t>(event)); }
 std::span<const std::string_view> names_of(JournalEntry::Event) { return kEvents; }
@@ -44,7 +43,7 @@ Journal::Journal(fs::path folder) : folder_(std::move(folder)), file_(folder_ / 
   for (const Json& line : read_json_lines(file_)) {
     JournalEntry entry;
     try {
-      entry = entry_record().read(line);
+      entry = fields_of<JournalEntry>().read(line);
     } catch (const Error&) {  // a user or a later build wrote the line
       continue;
     }
@@ -55,7 +54,8 @@ Journal::Journal(fs::path folder) : folder_(std::move(folder)), file_(folder_ / 
 void Journal::append(JournalEntry entry) {
   entry.time = utc_now();
   close_torn_line(file_);
-  append_line(file_, entry_record().write(entry).dump(-1, ' ', true, Json::error_handler_t::replace));
+  append_line(file_,
+              fields_of<JournalEntry>().write(entry).dump(-1, ' ', true, Json::error_handler_t::replace));
   replay(entry);
 }
 

@@ -10,26 +10,24 @@ namespace {
 double quantile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
-
-const Record<NoiseLine>& noise_record() {
-  using T = NoiseLine;
-  static const auto record =
-      Record<T>::given("probe")
-          .field("round", &T::round, "rounds before it", {.required = true, .min = 0})
-          .field("low", &T::low, "ns", {.required = true, .min = 1e-9})
-          .field("median", &T::median, "ns", {.required = true, .min = 1e-9})
-          .field("high", &T::high, "ns", {.required = true, .min = 1e-9})
-          .field("before", &T::before, "counters of the machine", {.type = "object"})
-          .field("after", &T::after, "counters of the machine", {.type = "object"})
-          .then([](const T& line) {
-            for (const Json* counters : {&line.before, &line.after})
-              for (const auto& [key, type] : kMachineSettings)
-                if (const auto it = counters->find(key); it != counters->end() && !it->is_null())
-                  checked({.type = type}, *it, std::string("probe, '") + key + "'", {});
-          });
-  return record;
-}
 }  // namespace
+
+static Record<NoiseLine> record_of(const NoiseLine*) {
+  using T = NoiseLine;
+  return Record<T>::given("probe")
+      .field("round", &T::round, "rounds before it", {.required = true, .min = 0})
+      .field("low", &T::low, "ns", {.required = true, .min = 1e-9})
+      .field("median", &T::median, "ns", {.required = true, .min = 1e-9})
+      .field("high", &T::high, "ns", {.required = true, .min = 1e-9})
+      .field("before", &T::before, "counters of the machine", {.type = "object"})
+      .field("after", &T::after, "counters of the machine", {.type = "object"})
+      .then([](const T& line) {
+        for (const Json* counters : {&line.before, &line.after})
+          for (const auto& [key, type] : kMachineSettings)
+            if (const auto it = counters->find(key); it != counters->end() && !it->is_null())
+              checked({.type = type}, *it, std::string("probe, '") + key + "'", {});
+      });
+}
 
 NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Json after) {
   std::ranges::sort(pieces);
@@ -38,8 +36,8 @@ NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Jso
       std::move(after)};
 }
 
-Json to_json(const NoiseLine& line) { return noise_record().write(line); }
+Json to_json(const NoiseLine& line) { return fields_of<NoiseLine>().write(line); }
 NoiseLine noise_line_from_json(const Json& json, const std::string& where) {
-  return noise_record().read(json, where);
+  return fields_of<NoiseLine>().read(json, where);
 }
 }  // namespace optrush

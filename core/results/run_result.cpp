@@ -7,6 +7,12 @@
 #include "spec/value.h"
 
 namespace optrush {
+double total_seconds(const Phases& phases) {
+  double sum = 0;
+  for (const auto& [name, seconds] : phases) sum += seconds.value_or(0);
+  return sum;
+}
+
 void complete(StepResult& step) {
   // A program without masked tokens need not report `tokens`.
   if (step.tokens == -1) step.tokens = step.trained;
@@ -24,195 +30,170 @@ void complete(StepResult& step) {
                                              ", but must be between 0 and 1e9");
 }
 
-const Record<StepResult>& record_of(const StepResult*) {
+Record<StepResult> record_of(const StepResult*) {
   using S = StepResult;
-  static const auto record =
-      Record<S>("a step")
-          .field("step", &S::step, {.required = true})
-          .field("timed", &S::timed,
-                 "false: warm-up, or the first step of a turn of several steps between interleaved runs",
-                 {.required = true})
-          .field("loss", &S::loss,
-                 "mean next-token loss of the global batch; null: not finite. A program that does not report "
-                 "it leaves it out in every step",
-                 {.nullable = true})
-          .field("grad_norm", &S::grad_norm,
-                 "L2 norm of the whole gradient, before clipping; null: not finite, and the update was "
-                 "skipped. A program that does not report it leaves it out in every step",
-                 {.nullable = true})
-          .field("learning_rate", &S::learning_rate, "learning rate of the step's update; optional",
-                 {.left_out = true})
-          .field("tokens", &S::trained, "trained tokens (tokens with a loss) of all ranks",
-                 {.required = true})
-          .field("processed_tokens", &S::tokens,
-                 "processed tokens (all positions except padding, including prompts) of all ranks; absent: "
-                 "equal to tokens")
-          .field("positions", &S::positions,
-                 "positions of all sequences, including padding, of all ranks; absent: equal to "
-                 "processed_tokens")
-          .field("attention_pairs", &S::attention_pairs,
-                 "pairs of positions that attention relates, of all ranks, mean over the layers: the squared "
-                 "document lengths without a sliding window",
-                 {.left_out = true})
-          .field("seconds", &S::seconds, {.required = true})
-          .field("phases", &S::phases,
-                 "seconds of data, forward, backward, communication, optimizer; null: not measured "
-                 "separately. A program need not report them")
-          .then(&complete);
-  return record;
+  return Record<S>("a step")
+      .field("step", &S::step, {.required = true})
+      .field("timed", &S::timed,
+             "false: warm-up, or the first step of a turn of several steps between interleaved runs",
+             {.required = true})
+      .field("loss", &S::loss,
+             "mean next-token loss of the global batch; null: not finite. A program that does not report "
+             "it leaves it out in every step",
+             {.nullable = true})
+      .field("grad_norm", &S::grad_norm,
+             "L2 norm of the whole gradient, before clipping; null: not finite, and the update was "
+             "skipped. A program that does not report it leaves it out in every step",
+             {.nullable = true})
+      .field("learning_rate", &S::learning_rate, "learning rate of the step's update; optional",
+             {.left_out = true})
+      .field("tokens", &S::trained, "trained tokens (tokens with a loss) of all ranks", {.required = true})
+      .field("processed_tokens", &S::tokens,
+             "processed tokens (all positions except padding, including prompts) of all ranks; absent: "
+             "equal to tokens")
+      .field("positions", &S::positions,
+             "positions of all sequences, including padding, of all ranks; absent: equal to "
+             "processed_tokens")
+      .field("attention_pairs", &S::attention_pairs,
+             "pairs of positions that attention relates, of all ranks, mean over the layers: the squared "
+             "document lengths without a sliding window",
+             {.left_out = true})
+      .field("seconds", &S::seconds, {.required = true})
+      .field("phases", &S::phases,
+             "seconds of data, forward, backward, communication, optimizer; null: not measured "
+             "separately. A program need not report them")
+      .then(&complete);
 }
 
-const Record<Memory>& record_of(const Memory*) {
+Record<Memory> record_of(const Memory*) {
   using M = Memory;
-  static const auto record =
-      Record<M>("memory")
-          .field("peak_allocated", &M::allocated,
-                 "peak of active memory in the timed steps: bytes of live tensors; on a GPU, bytes of blocks "
-                 "in use, including blocks that another stream still reads",
-                 {.nullable = true, .integer = true})
-          .field("peak_reserved", &M::reserved,
-                 "peak of the bytes that the caching allocator has reserved; null on a CPU",
-                 {.nullable = true, .integer = true})
-          .field("process", &M::process,
-                 "device memory of the process by NVML; on a CPU, the peak resident set",
-                 {.nullable = true, .integer = true})
-          .field("parts", &M::parts,
-                 "bytes of a step's tensors: parameters, gradients, optimizer_state, activations (saved for "
-                 "the backward), total; they do not necessarily exist at the same time",
-                 {.left_out = true, .integer = true});
-  return record;
+  return Record<M>("memory")
+      .field("peak_allocated", &M::allocated,
+             "peak of active memory in the timed steps: bytes of live tensors; on a GPU, bytes of blocks "
+             "in use, including blocks that another stream still reads",
+             {.nullable = true, .integer = true})
+      .field("peak_reserved", &M::reserved,
+             "peak of the bytes that the caching allocator has reserved; null on a CPU",
+             {.nullable = true, .integer = true})
+      .field("process", &M::process, "device memory of the process by NVML; on a CPU, the peak resident set",
+             {.nullable = true, .integer = true})
+      .field("parts", &M::parts,
+             "bytes of a step's tensors: parameters, gradients, optimizer_state, activations (saved for "
+             "the backward), total; they do not necessarily exist at the same time",
+             {.left_out = true, .integer = true});
 }
 
-const Record<ValidationPoint>& record_of(const ValidationPoint*) {
+Record<ValidationPoint> record_of(const ValidationPoint*) {
   using V = ValidationPoint;
-  static const auto record =
-      Record<V>("a validation")
-          .field("step", &V::step, "next training step at the time of the validation", {.required = true})
-          .field("loss", &V::loss, "mean next-token loss of the validation sequences, all ranks",
-                 {.required = true})
-          .field("seconds", &V::seconds, "duration of the validation", {.left_out = true});
-  return record;
+  return Record<V>("a validation")
+      .field("step", &V::step, "next training step at the time of the validation", {.required = true})
+      .field("loss", &V::loss, "mean next-token loss of the validation sequences, all ranks",
+             {.required = true})
+      .field("seconds", &V::seconds, "duration of the validation", {.left_out = true});
 }
 
-const Record<SavedPoint>& record_of(const SavedPoint*) {
+Record<SavedPoint> record_of(const SavedPoint*) {
   using P = SavedPoint;
-  static const auto record =
-      Record<P>("a saved state")
-          .field("step", &P::step, "next training step", {.required = true})
-          .field("seconds", &P::seconds, "duration of saving", {.required = true})
-          .field("bytes", &P::bytes, "size of the files of all ranks", {.required = true, .integer = true});
-  return record;
+  return Record<P>("a saved state")
+      .field("step", &P::step, "next training step", {.required = true})
+      .field("seconds", &P::seconds, "duration of saving", {.required = true})
+      .field("bytes", &P::bytes, "size of the files of all ranks", {.required = true, .integer = true});
 }
 
-const Record<SampledText>& record_of(const SampledText*) {
+Record<SampledText> record_of(const SampledText*) {
   using S = SampledText;
-  static const auto record = Record<S>("a sample")
-                                 .field("prompt", &S::prompt, {.required = true})
-                                 .field("text", &S::text, {.required = true});
-  return record;
+  return Record<S>("a sample")
+      .field("prompt", &S::prompt, {.required = true})
+      .field("text", &S::text, {.required = true});
 }
 
-const Record<BestState>& record_of(const BestState*) {
+Record<BestState> record_of(const BestState*) {
   using B = BestState;
-  static const auto record =
-      Record<B>("the best state")
-          .field("step", &B::step, "last training step before the state", {.required = true})
-          .field("loss", &B::loss, {.required = true});
-  return record;
+  return Record<B>("the best state")
+      .field("step", &B::step, "last training step before the state", {.required = true})
+      .field("loss", &B::loss, {.required = true});
 }
 
-const Record<GpuUse>& record_of(const GpuUse*) {
+Record<GpuUse> record_of(const GpuUse*) {
   using G = GpuUse;
-  static const auto record =
-      Record<G>("a GPU in the timed steps")
-          .field("watts", &G::watts, "energy divided by time", {.nullable = true})
-          .field("sm_clock_mhz", &G::sm_clock_mhz, "mean of samples", {.nullable = true})
-          .field("power_limit_watts", &G::power_limit_watts, {.nullable = true})
-          .field("at_power_cap", &G::at_power_cap,
-                 "share of the samples in which the power limit lowered the clock, 0 to 1",
-                 {.nullable = true});
-  return record;
+  return Record<G>("a GPU in the timed steps")
+      .field("watts", &G::watts, "energy divided by time", {.nullable = true})
+      .field("sm_clock_mhz", &G::sm_clock_mhz, "mean of samples", {.nullable = true})
+      .field("power_limit_watts", &G::power_limit_watts, {.nullable = true})
+      .field("at_power_cap", &G::at_power_cap,
+             "share of the samples in which the power limit lowered the clock, 0 to 1", {.nullable = true});
 }
 
-const Record<TokensPerStep>& record_of(const TokensPerStep*) {
+Record<TokensPerStep> record_of(const TokensPerStep*) {
   using T = TokensPerStep;
-  static const auto record =
-      Record<T>("the tokens of a step")
-          .field("processed", &T::processed, {.left_out = true})
-          .field("trained", &T::trained, {.left_out = true})
-          .field("padding", &T::padding, "fraction of padding in all positions, 0 to 1", {.left_out = true});
-  return record;
+  return Record<T>("the tokens of a step")
+      .field("processed", &T::processed, {.left_out = true})
+      .field("trained", &T::trained, {.left_out = true})
+      .field("padding", &T::padding, "fraction of padding in all positions, 0 to 1", {.left_out = true});
 }
 
-const Record<RankResult>& record_of(const RankResult*) {
+Record<RankResult> record_of(const RankResult*) {
   using R = RankResult;
-  static const auto record =
-      Record<R>("a rank", "Seconds are medians over timed steps. Sent bytes are counted in one step.")
-          .field("rank", &R::rank, {.required = true, .schema = {{"minimum", 0}}})
-          .field("host", &R::host)
-          .field("device", &R::device)
-          .field("step_seconds", &R::step_seconds, "duration of the whole step", {.nullable = true})
-          .field("busy_seconds", &R::busy_seconds, "duration of the step without exposed communication",
-                 {.nullable = true})
-          .field("exposed_seconds", &R::exposed_seconds, "duration of communication that is not overlapped",
-                 {.nullable = true})
-          .field("peak_allocated", &R::peak_allocated, "active bytes", {.nullable = true, .integer = true})
-          .field("peak_reserved", &R::peak_reserved, {.nullable = true, .integer = true})
-          .field("process", &R::process, {.nullable = true, .integer = true})
-          .field("parts", &R::parts, "total of memory.parts on that rank, in bytes",
-                 {.nullable = true, .integer = true})
-          .field("sent_bytes", &R::sent_bytes, {.nullable = true});
-  return record;
+  return Record<R>("a rank", "Seconds are medians over timed steps. Sent bytes are counted in one step.")
+      .field("rank", &R::rank, {.required = true, .schema = {{"minimum", 0}}})
+      .field("host", &R::host)
+      .field("device", &R::device)
+      .field("step_seconds", &R::step_seconds, "duration of the whole step", {.nullable = true})
+      .field("busy_seconds", &R::busy_seconds, "duration of the step without exposed communication",
+             {.nullable = true})
+      .field("exposed_seconds", &R::exposed_seconds, "duration of communication that is not overlapped",
+             {.nullable = true})
+      .field("peak_allocated", &R::peak_allocated, "active bytes", {.nullable = true, .integer = true})
+      .field("peak_reserved", &R::peak_reserved, {.nullable = true, .integer = true})
+      .field("process", &R::process, {.nullable = true, .integer = true})
+      .field("parts", &R::parts, "total of memory.parts on that rank, in bytes",
+             {.nullable = true, .integer = true})
+      .field("sent_bytes", &R::sent_bytes, {.nullable = true});
 }
 
-const Record<Collective>& record_of(const Collective*) {
+Record<Collective> record_of(const Collective*) {
   using C = Collective;
-  static const auto record =
-      Record<C>("a collective")
-          .field("name", &C::name, "all_reduce, all_gather, ...", {.required = true})
-          .field("group", &C::group, "dimension of the mesh")
-          .field("ranks", &C::ranks, {.schema = {{"minimum", 1}}})
-          .field("calls", &C::calls, {.nullable = true})
-          .field("bytes", &C::bytes, "bytes of the tensors", {.nullable = true})
-          .field("sent_bytes", &C::sent_bytes, "bytes that this rank sends", {.nullable = true})
-          .field("theory_bytes", &C::theory_bytes, "bytes that this rank sends in theory",
-                 {.nullable = true});
-  return record;
+  return Record<C>("a collective")
+      .field("name", &C::name, "all_reduce, all_gather, ...", {.required = true})
+      .field("group", &C::group, "dimension of the mesh")
+      .field("ranks", &C::ranks, {.schema = {{"minimum", 1}}})
+      .field("calls", &C::calls, {.nullable = true})
+      .field("bytes", &C::bytes, "bytes of the tensors", {.nullable = true})
+      .field("sent_bytes", &C::sent_bytes, "bytes that this rank sends", {.nullable = true})
+      .field("theory_bytes", &C::theory_bytes, "bytes that this rank sends in theory", {.nullable = true});
+}
+
+static Record<CounterResult> record_of(const CounterResult*) {
+  using C = CounterResult;
+  return Record<C>("a counter")
+      .field("name", &C::name, {.required = true})
+      .field("unit", &C::unit)
+      .custom(
+          "per",
+          {.doc = "run: value at the end of the timed steps; step: mean increase per timed step",
+           .schema = {{"enum", {"run", "step"}}}},
+          [](C& counter, const Json& per) { counter.per_step = per == "step"; },
+          [](const C& counter) -> Json { return counter.per_step ? "step" : "run"; })
+      .field("over_ranks", &C::over_ranks, "how the values of the ranks are combined",
+             {.left_out = true, .schema = {{"enum", {"sum", "mean", "max"}}}})
+      .field("value", &C::value, {.required = true});
 }
 
 namespace {
-const Record<CounterResult>& record_of_counter() {
-  using C = CounterResult;
-  static const auto record =
-      Record<C>("a counter")
-          .field("name", &C::name, {.required = true})
-          .field("unit", &C::unit)
-          .custom(
-              "per",
-              {.doc = "run: value at the end of the timed steps; step: mean increase per timed step",
-               .schema = {{"enum", {"run", "step"}}}},
-              [](C& counter, const Json& per) { counter.per_step = per == "step"; },
-              [](const C& counter) -> Json { return counter.per_step ? "step" : "run"; })
-          .field("over_ranks", &C::over_ranks, "how the values of the ranks are combined",
-                 {.left_out = true, .schema = {{"enum", {"sum", "mean", "max"}}}})
-          .field("value", &C::value, {.required = true});
-  return record;
-}
-
 using R = RunResult;
 
 // The counters are an object by plugin.
 void read_counters(R& result, const Json& counters) {
   for (const auto& [plugin, list] : counters.items())
     for (const Json& one : list) {
-      result.counters.push_back(record_of_counter().read(one));
+      result.counters.push_back(fields_of<CounterResult>().read(one));
       result.counters.back().plugin = plugin;
     }
 }
 Json written_counters(const R& result) {
   Json counters = Json::object();
   for (const CounterResult& one : result.counters)
-    counters[one.plugin].push_back(record_of_counter().write(one));
+    counters[one.plugin].push_back(fields_of<CounterResult>().write(one));
   return counters;
 }
 
@@ -254,126 +235,120 @@ Json cost_schema() {
             "matmul_flops", "attention_flops", "noted_flops"}},
           {"additionalProperties", {{"type", {"integer", "null"}}}}};
 }
+}  // namespace
 
 /// The fields, in the order of the file.
-const Record<R>& run_result_record() {
-  static const auto record =
-      Record<R>("a run's result",
-                "Result of one run. A worker or an external rung writes it to result.json. Bytes and seconds "
-                "are plain numbers.")
-          .custom(
-              "schema_version", {.required = true, .schema = {{"const", 1}}},
-              [](R&, const Json& version) {
-                if (version != 1)
-                  throw Error(ErrorCode::invalid_file,
-                              "schema_version " + version.dump() + " is not supported",
-                              "this build reads schema_version 1");
-              },
-              [](const R&) -> Json { return 1; })
-          .field("status", &R::status, {.required = true})
-          .field("reason", &R::reason,
-                 "empty if ok; otherwise the first line is the problem, and the other lines are the remedy",
-                 {.required = true})
-          .field("code", &R::code,
-                 "kind of the error (docs/reference/errors.md); absent: ok, or an external program wrote the "
-                 "result",
-                 {.left_out = true})
-          .field("where", &R::where, "place of the error: script:line, file or option; absent: not known",
-                 {.left_out = true})
-          .part("device", device_part(), {.left_out = true})
-          .field("plan", &R::plan, "resolved recipe, as worker --plan prints it", {.left_out = true})
-          .field("plugins", &R::plugins)
-          .field("setup_seconds", &R::setup_seconds)
-          .field("steps", &R::steps, {.left_out = true})
-          .field("tokens_per_second", &R::tokens_per_second,
-                 "processed tokens per second of all ranks: mean tokens of the timed steps divided by the "
-                 "median of their seconds; if the work differs by step (packed documents), total tokens "
-                 "divided by total seconds",
-                 {.nullable = true})
-          .field("trained_tokens_per_second", &R::trained_tokens_per_second,
-                 "trained tokens per second, computed alike; absent: equal to tokens_per_second",
-                 {.nullable = true})
-          .field("tokens_per_step", &R::tokens_per_step, "means of the timed steps, all ranks",
-                 {.left_out = true})
-          .field("step_seconds", &R::step_seconds, "median of timed steps", {.nullable = true})
-          .field("phases", &R::phases, "medians over timed steps", {.left_out = true})
-          .field("traced", &R::traced,
-                 "written by the controller: seconds of the traced step by kind of work (product, attention, "
-                 "loss, elementwise, optimizer, communication), and gaps, in which nothing computes; they "
-                 "add up to the step",
-                 {.left_out = true})
-          .field("validation", &R::validation, "losses on the validation data; not part of the step time",
-                 {.left_out = true})
-          .field("saved", &R::saved,
-                 "saved states to continue from; the folder state beside the result has the last one; saving "
-                 "is not part of the step time",
-                 {.left_out = true})
-          .field("memory", &R::memory, {.left_out = true})
-          .field(
-              "costs", &R::costs,
-              "GPU costs of the operators of one warm-up step, counted on the host "
-              "(core/measure/operator_costs.h): total, phases, weight_casts (parameters: number of cast "
-              "parameters; most: largest number of casts of one), operators (calls, launches, bytes of each)",
-              {.nullable = true, .schema = costs_schema()})
-          .field("collectives", &R::collectives, "collectives of rank 0 in one timed step",
-                 {.left_out = true})
-          .field("energy_joules", &R::energy_joules,
-                 "energy of the whole device in the timed steps, the sum over ranks; null for interleaved "
-                 "runs, which share it",
-                 {.nullable = true})
-          .field("gpu", &R::gpu,
-                 "power and clock of a GPU in the timed steps, by NVML, mean over ranks; absent for "
-                 "interleaved runs, which share it",
-                 {.left_out = true})
-          .field("best", &R::best,
-                 "step of the lowest validation loss; the folder best beside the result has its state",
-                 {.left_out = true})
-          .field("sample", &R::sample,
-                 "greedy continuations of the prompts by the trained model; first round only",
-                 {.left_out = true})
-          .custom("counters",
-                  {.doc = "numbers that plugins report, by plugin",
-                   .left_out = true,
-                   .schema = {{"type", "object"},
-                              {"additionalProperties",
-                               {{"type", "array"}, {"items", record_of_counter().schema()}}}}},
-                  read_counters, written_counters)
-          .part("flops_per_token", flops_part(),
-                {.doc = "mfu, mfu_causal, hfu: FLOPs of the timed steps by each formula, divided by their "
-                        "processed tokens",
-                 .left_out = true})
-          .field("compile_seconds", &R::compile_seconds)
-          .field("notes", &R::notes)
-          .field("ranks", &R::ranks, "one entry per rank, in the result of rank 0", {.left_out = true})
-          .field("mesh", &R::mesh, "dimensions of the mesh, outermost first", {.left_out = true})
-          .field("warnings", &R::warnings, "reasons to doubt the result; absent: none", {.left_out = true})
-          .field("requested_bytes", &R::requested_bytes, "oom: size of the allocation that failed",
-                 {.nullable = true, .left_out = true, .integer = true})
-          .field("rank", &R::rank, "rank that failed first, of several ranks", {.left_out = true})
-          .field("cause", &R::cause,
-                 "cause of a failure. Of a rank: own, or a collective that ended because another rank ended "
-                 "or was late. Of a run: lost (the run or one of its ranks was ended from outside; --resume "
-                 "continues from its saved state, if any), missing (a rank was absent at the start; --resume "
-                 "reruns it), or timeout or peer as of a rank",
-                 {.left_out = true})
-          .field("turns", &R::turns,
-                 "written by the controller: runs with the same value were interleaved step by step "
-                 "(docs/guides/running.md)",
-                 {.left_out = true})
-          .field("cut", &R::cut, "written by the controller: why the run ended before its last step",
-                 {.left_out = true, .schema = {{"enum", {"time limit", "interrupt", "target loss"}}}})
-          .then([](R& result) {
-            if (result.tokens_per_second && !(*result.tokens_per_second > 0))
-              throw Error(
-                  ErrorCode::invalid_file,
-                  "tokens_per_second is " + shown(Json(*result.tokens_per_second)) + ", but must be above 0");
-            if (!result.trained_tokens_per_second)
-              result.trained_tokens_per_second = result.tokens_per_second;
-          })
-          .brief_if([](const R& result) { return !result.ok(); });
-  return record;
+static Record<RunResult> record_of(const RunResult*) {
+  return Record<R>(
+             "a run's result",
+             "Result of one run. A worker or an external rung writes it to result.json. Bytes and seconds "
+             "are plain numbers.")
+      .custom(
+          "schema_version", {.required = true, .schema = {{"const", 1}}},
+          [](R&, const Json& version) {
+            if (version != 1)
+              throw Error(ErrorCode::invalid_file, "schema_version " + version.dump() + " is not supported",
+                          "this build reads schema_version 1");
+          },
+          [](const R&) -> Json { return 1; })
+      .field("status", &R::status, {.required = true})
+      .field("reason", &R::reason,
+             "empty if ok; otherwise the first line is the problem, and the other lines are the remedy",
+             {.required = true})
+      .field("code", &R::code,
+             "kind of the error (docs/reference/errors.md); absent: ok, or an external program wrote the "
+             "result",
+             {.left_out = true})
+      .field("where", &R::where, "place of the error: script:line, file or option; absent: not known",
+             {.left_out = true})
+      .part("device", device_part(), {.left_out = true})
+      .field("plan", &R::plan, "resolved recipe, as worker --plan prints it", {.left_out = true})
+      .field("plugins", &R::plugins)
+      .field("setup_seconds", &R::setup_seconds)
+      .field("steps", &R::steps, {.left_out = true})
+      .field("tokens_per_second", &R::tokens_per_second,
+             "processed tokens per second of all ranks: mean tokens of the timed steps divided by the "
+             "median of their seconds; if the work differs by step (packed documents), total tokens "
+             "divided by total seconds",
+             {.nullable = true})
+      .field("trained_tokens_per_second", &R::trained_tokens_per_second,
+             "trained tokens per second, computed alike; absent: equal to tokens_per_second",
+             {.nullable = true})
+      .field("tokens_per_step", &R::tokens_per_step, "means of the timed steps, all ranks",
+             {.left_out = true})
+      .field("step_seconds", &R::step_seconds, "median of timed steps", {.nullable = true})
+      .field("phases", &R::phases, "medians over timed steps", {.left_out = true})
+      .field("traced", &R::traced,
+             "written by the controller: seconds of the traced step by kind of work (product, attention, "
+             "loss, elementwise, optimizer, communication), and gaps, in which nothing computes; they "
+             "add up to the step",
+             {.left_out = true})
+      .field("validation", &R::validation, "losses on the validation data; not part of the step time",
+             {.left_out = true})
+      .field("saved", &R::saved,
+             "saved states to continue from; the folder state beside the result has the last one; saving "
+             "is not part of the step time",
+             {.left_out = true})
+      .field("memory", &R::memory, {.left_out = true})
+      .field("costs", &R::costs,
+             "GPU costs of the operators of one warm-up step, counted on the host "
+             "(core/measure/operator_costs.h): total, phases, weight_casts (parameters: number of cast "
+             "parameters; most: largest number of casts of one), operators (calls, launches, bytes of each)",
+             {.nullable = true, .schema = costs_schema()})
+      .field("collectives", &R::collectives, "collectives of rank 0 in one timed step", {.left_out = true})
+      .field("energy_joules", &R::energy_joules,
+             "energy of the whole device in the timed steps, the sum over ranks; null for interleaved "
+             "runs, which share it",
+             {.nullable = true})
+      .field("gpu", &R::gpu,
+             "power and clock of a GPU in the timed steps, by NVML, mean over ranks; absent for "
+             "interleaved runs, which share it",
+             {.left_out = true})
+      .field("best", &R::best,
+             "step of the lowest validation loss; the folder best beside the result has its state",
+             {.left_out = true})
+      .field("sample", &R::sample,
+             "greedy continuations of the prompts by the trained model; first round only", {.left_out = true})
+      .custom("counters",
+              {.doc = "numbers that plugins report, by plugin",
+               .left_out = true,
+               .schema = {{"type", "object"},
+                          {"additionalProperties",
+                           {{"type", "array"}, {"items", fields_of<CounterResult>().schema()}}}}},
+              read_counters, written_counters)
+      .part("flops_per_token", flops_part(),
+            {.doc = "mfu, mfu_causal, hfu: FLOPs of the timed steps by each formula, divided by their "
+                    "processed tokens",
+             .left_out = true})
+      .field("compile_seconds", &R::compile_seconds)
+      .field("notes", &R::notes)
+      .field("ranks", &R::ranks, "one entry per rank, in the result of rank 0", {.left_out = true})
+      .field("mesh", &R::mesh, "dimensions of the mesh, outermost first", {.left_out = true})
+      .field("warnings", &R::warnings, "reasons to doubt the result; absent: none", {.left_out = true})
+      .field("requested_bytes", &R::requested_bytes, "oom: size of the allocation that failed",
+             {.nullable = true, .left_out = true, .integer = true})
+      .field("rank", &R::rank, "rank that failed first, of several ranks", {.left_out = true})
+      .field("cause", &R::cause,
+             "cause of a failure. Of a rank: own, or a collective that ended because another rank ended "
+             "or was late. Of a run: lost (the run or one of its ranks was ended from outside; --resume "
+             "continues from its saved state, if any), missing (a rank was absent at the start; --resume "
+             "reruns it), or timeout or peer as of a rank",
+             {.left_out = true})
+      .field("turns", &R::turns,
+             "written by the controller: runs with the same value were interleaved step by step "
+             "(docs/guides/running.md)",
+             {.left_out = true})
+      .field("cut", &R::cut, "written by the controller: why the run ended before its last step",
+             {.left_out = true, .schema = {{"enum", {"time limit", "interrupt", "target loss"}}}})
+      .then([](R& result) {
+        if (result.tokens_per_second && !(*result.tokens_per_second > 0))
+          throw Error(
+              ErrorCode::invalid_file,
+              "tokens_per_second is " + shown(Json(*result.tokens_per_second)) + ", but must be above 0");
+        if (!result.trained_tokens_per_second) result.trained_tokens_per_second = result.tokens_per_second;
+      })
+      .brief_if([](const R& result) { return !result.ok(); });
 }
-}  // namespace
 
 bool RunResult::has_losses() const {
   return std::ranges::any_of(steps, [](const StepResult& step) { return std::isfinite(step.loss); });
@@ -399,40 +374,34 @@ void RunResult::withhold_speeds() {
   for (RankResult& rank : ranks) rank.step_seconds = rank.busy_seconds = rank.exposed_seconds = std::nullopt;
 }
 
-int64_t RunResult::timed_tokens() const {
-  int64_t tokens = 0;
-  for (const auto& step : steps) tokens += step.timed ? step.tokens : 0;
-  return tokens;
+template <class Number>
+static Number timed_sum(const std::vector<StepResult>& steps, Number StepResult::*member) {
+  Number sum = 0;
+  for (const StepResult& step : steps) sum += step.timed ? step.*member : 0;
+  return sum;
 }
 
-double RunResult::timed_seconds() const {
-  double seconds = 0;
-  for (const auto& step : steps) seconds += step.timed ? step.seconds : 0;
-  return seconds;
-}
+int64_t RunResult::timed_tokens() const { return timed_sum(steps, &StepResult::tokens); }
+double RunResult::timed_seconds() const { return timed_sum(steps, &StepResult::seconds); }
 
 std::optional<double> RunResult::padding() const {
-  int64_t positions = 0;
-  for (const auto& step : steps) positions += step.timed ? step.positions : 0;
+  const int64_t positions = timed_sum(steps, &StepResult::positions);
   if (positions == 0) return std::nullopt;
   return 1 - static_cast<double>(timed_tokens()) / static_cast<double>(positions);
 }
 
 RunResult run_result_from_json(const Json& json, const std::string& where) {
   try {
-    return run_result_record().read(json, where);
+    return fields_of<RunResult>().read(json, where);
   } catch (const Json::exception& e) {
     throw Error(ErrorCode::invalid_file, std::string("invalid result of a run: ") + e.what(), {}, where);
   }
 }
 
-Json to_json(const RunResult& result) { return run_result_record().write(result); }
+Json to_json(const RunResult& result) { return fields_of<RunResult>().write(result); }
 
 Json run_result_schema() {
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                 {"$id", "optrush/run_result"},
-                 {"title", "RunResult"}};
-  schema.update(run_result_record().schema());
+  Json schema = record::of_file("run_result", "RunResult", fields_of<RunResult>().schema());
   schema["$defs"] = {{"rank", schema["properties"]["ranks"]["items"]},
                      {"collective", schema["properties"]["collectives"]["items"]},
                      {"cost", cost_schema()}};

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,16 @@
 namespace optrush {
 /// Seconds of each phase in the order of a step; none: the phase can't be measured separately.
 using Phases = std::vector<std::pair<std::string, std::optional<double>>>;
+/// The sum of the known ones.
+double total_seconds(const Phases&);
+/// The value of a name in a list of pairs; none if it is missing.
+template <class Value>
+std::optional<double> value_named(const std::vector<std::pair<std::string, Value>>& pairs,
+                                  std::string_view wanted) {
+  for (const auto& [name, value] : pairs)
+    if (name == wanted) return value;
+  return std::nullopt;
+}
 
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -189,11 +200,11 @@ struct RunResult {
   double timed_seconds() const;
 };
 
-const Record<RankResult>& record_of(const RankResult*);
-const Record<Collective>& record_of(const Collective*);
-const Record<StepResult>& record_of(const StepResult*);
-const Record<ValidationPoint>& record_of(const ValidationPoint*);
-const Record<SavedPoint>& record_of(const SavedPoint*);
+Record<RankResult> record_of(const RankResult*);
+Record<Collective> record_of(const Collective*);
+Record<StepResult> record_of(const StepResult*);
+Record<ValidationPoint> record_of(const ValidationPoint*);
+Record<SavedPoint> record_of(const SavedPoint*);
 
 /// Sets fields that a stored step leaves out because they follow from others: a program without padding need
 /// not count positions. Throws an Error if the counts are impossible.

@@ -78,10 +78,9 @@ void load_plans(const fs::path& file, const Journal& journal, Stored& stored) {
   if (!is_there(file)) return;
   const Json plans = journal.read(file);
   if (!plans.is_array() || plans.size() != stored.variants.size())
-    throw Error(
-        ErrorCode::invalid_file,
-        "must be a list with one plan for each of the " + counted(std::ssize(stored.variants), "variant"), {},
-        file.string());
+    throw Error(ErrorCode::invalid_file,
+                "must be a list with one plan for each of the " + counted(stored.variants.size(), "variant"),
+                {}, file.string());
   for (size_t i = 0; i < plans.size(); ++i)
     stored.plans[i] = optional_plan_from_json(plans[i], file.string());
 }
@@ -117,7 +116,7 @@ void read_runs(const Journal& journal, Stored& stored, const ResultParts& keep) 
       throw Error(ErrorCode::invalid_file,
                   "variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
-    take_late_plan(run, stored.plans);
+    move_late_plan(run, stored.plans);
   }
 }
 
@@ -128,10 +127,9 @@ void read_runs(const Journal& journal, Stored& stored, const ResultParts& keep) 
     throw Error(ErrorCode::missing_file, what + "the folder does not exist",
                 "give reports/<experiment>/<label>");
   if (is_there(folder / "report.md") || is_there(folder / "results.json"))
-    throw Error(
-        ErrorCode::missing_file, what + "experiment.json is missing",
-        "copy the whole folder of the report. If it has no more, an earlier version wrote it: run the "
-        "experiment again, or render it with that version");
+    throw Error(ErrorCode::missing_file, what + "experiment.json is missing",
+                "copy the whole folder of the report. If it has no more, an earlier version wrote it: run "
+                "the experiment again, or render it with that version");
   std::vector<std::string> labels;
   for (const fs::path& label : folders_in(folder))
     if (is_there(label / "experiment.json")) labels.push_back(label.filename().string());
@@ -194,7 +192,7 @@ std::vector<StoredRun> load_runs(const std::vector<fs::path>& folders, const Jou
   return runs;
 }
 
-void take_late_plan(StoredRun& run, Plans& plans) {
+void move_late_plan(StoredRun& run, Plans& plans) {
   if (lacks_plan(run.spec, plans)) plans[static_cast<size_t>(run.spec.variant)] = std::move(run.result.plan);
   run.result.plan.reset();
 }
@@ -219,7 +217,7 @@ Stored load_report(const fs::path& folder, const ResultParts& keep) {
   for (const Json& line : read_json_lines(noise))
     stored.probes.push_back(noise_line_from_json(line, noise.string()));
   if (const fs::path tried = folder / "tried.json"; is_there(tried))
-    stored.tried = tried_from_json(journal.read(tried), tried.string());
+    stored.tried = fields_of<Tried>().read(journal.read(tried), tried.string());
   return stored;
 }
 }  // namespace optrush

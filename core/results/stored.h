@@ -46,5 +46,5 @@ std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folde
 std::vector<StoredRun> load_runs(const std::vector<std::filesystem::path>& folders, const Journal&,
                                  const Plans&, const ResultParts&, bool skip_invalid = false);
 /// A plan that was made too late for `plans` is in the result. Moves it there.
-void take_late_plan(StoredRun&, Plans&);
+void move_late_plan(StoredRun&, Plans&);
 }  // namespace optrush

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "optrush/json.h"
+#include "spec/record.h"
 
 namespace optrush {
 /// A stack that a search measured beside the reference of a stage, or left out.
@@ -31,8 +31,5 @@ struct Tried {
   std::vector<TriedStage> stages;
 };
 
-/// Null if there was no search.
-Json to_json(const std::optional<Tried>&);
-/// None for null. Errors name the field and `where`.
-std::optional<Tried> tried_from_json(const Json&, const std::string& where);
+Record<Tried> record_of(const Tried*);
 }  // namespace optrush

@@ -207,7 +207,7 @@ Object experiment(ScriptContext& context, const Call& call) {
   if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
   if (const auto* behind = given.find("stop_behind")) experiment.stop_behind = behind->json().get<double>();
   if (const auto* seeds = given.find("seeds"))
-    take_seeds(to_json(*seeds, "seeds"), experiment, call.where + ": rush.experiment");
+    set_seeds(to_json(*seeds, "seeds"), experiment, call.where + ": rush.experiment");
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);
   for (const auto& folder : context.options().plugin_path)
@@ -263,7 +263,7 @@ Object grid(ScriptContext&, const Call& call) {
     throw Error(ErrorCode::missing_value, "the grid has no axes",
                 "exp:grid { batch = { rush.rung(...), ... }, ... }");
   if (const auto* view = call.arguments.find("view"))
-    part.view = grid_view_from_json(to_json(*view, "view"), call.where);
+    part.view = fields_of<GridView>().read(to_json(*view, "view"), call.where);
   if (part.view.axes.empty()) part.view.axes = names;
   check_view(part, draft_of(call).experiment.base);
   add_part(draft_of(call), std::move(part));

@@ -100,7 +100,7 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   }
   rung.settings = settings_of(table);
   if (const auto* expect = table.find("expect"))
-    rung.expect = published_from_json(to_json(*expect, "expect"), rung.where);
+    rung.expect = fields_of<Published>().read(to_json(*expect, "expect"), rung.where);
   rung.replace = words_of(table, "replace");
   rung.without = words_of(table, "without");
   if (const auto* over = table.find("over")) rung.over = over->text();

@@ -38,7 +38,7 @@ class Search {
   }
 
   Found run() {
-    meet_each_alone();
+    measure_each_alone();
     Picks best = all_that_pay();
     std::set<Picks> visited;
     while (visited.insert(sorted(best)).second) {
@@ -70,7 +70,7 @@ class Search {
     return any;
   }
 
-  void meet_each_alone() {
+  void measure_each_alone() {
     std::vector<Picks> singles;
     for (const Pick& pick : all_) singles.push_back({pick});
     const double plain = forecast({}).peak_bytes;
@@ -158,8 +158,8 @@ class Search {
   /// what does not pay.
   Picks improved(const Picks& stack) {
     std::vector<Considered> results = stage(stack, moves(stack));
-    const auto beside_nothing = [](const Considered& each) { return each.trial.reference_failed; };
-    if (!stack.empty() && std::ranges::any_of(results, beside_nothing)) return without_the_least(stack);
+    const auto reference_failed = [](const Considered& each) { return each.trial.reference_failed; };
+    if (!stack.empty() && std::ranges::any_of(results, reference_failed)) return without_the_least(stack);
     for (const Considered& each : results)
       if (const auto move = changes(stack, each.stack);
           each.stack.size() == stack.size() + 1 && move.size() == 1 && move.begin()->second)

@@ -28,7 +28,7 @@ struct Forecast {
 struct Trial {
   bool ok = false;                ///< it ran and trains correctly
   std::string reason;             ///< why it is not ok
-  std::string said;               ///< text for readers: "1.21x [1.18, 1.24], faster"
+  std::string result;             ///< text for readers: "1.21x [1.18, 1.24], faster"
   double speed = 0;               ///< tokens/s relative to the reference
   bool faster = false;            ///< it can be claimed to be faster
   bool too_short = false;         ///< the time ended before there were enough rounds
@@ -68,7 +68,6 @@ struct Found {
 /// alternatives that pay. Each further stage measures moves from the best stack: one part added, removed or
 /// exchanged; a part that does not fit together with one that saves memory; or all parts that were faster
 /// alone, claimed or not. The search ends when no move can be claimed to be faster, or after a stage without
-/// a claim for want of time. A stage runs about as many stacks as there are alternatives, while a grid would
-/// run the product of all axes. `choices`: number of alternatives of each axis.
+/// a claim for want of time. `choices`: number of alternatives of each axis.
 Found search(const std::vector<size_t>& choices, Evaluator&);
 }  // namespace optrush

@@ -42,7 +42,7 @@ Tried tried_of(const Found& found, const Stacks& stacks) {
                                  .speed = each.trial.ok ? std::optional(each.trial.speed) : std::nullopt,
                                  .rounds = static_cast<int64_t>(each.trial.rounds),
                                  .faster = each.trial.faster,
-                                 .result = each.trial.ok ? each.trial.said : each.reason});
+                                 .result = each.trial.ok ? each.trial.result : each.reason});
   }
   return tried;
 }
@@ -90,7 +90,7 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
   const RunOutcome outcome = run_experiment(Expanded(result), shared, progress);
   Tried tried = tried_of(found, stacks);
   if (!found.answered) tried.decides_s = decides_s;
-  Journal(folder).write("tried.json", to_json(tried));
+  Journal(folder).write("tried.json", record::written(tried));
   return outcome;
 }
 }  // namespace optrush

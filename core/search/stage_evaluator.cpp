@@ -29,8 +29,8 @@ Trial trial_of(const Row& row) {
   if (!row.previous.speed) return {.reason = "it has no common round with the reference"};
   const Verdict verdict = verdict_of(*row.previous.speed);
   return {.ok = true,
-          .said = ratio_text(*row.previous.speed) +
-                  (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
+          .result = ratio_text(*row.previous.speed) +
+                    (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
           .speed = row.previous.speed->value,
           .faster = verdict.outcome == Outcome::faster,
           .too_short = verdict.outcome == Outcome::too_few,
@@ -74,15 +74,7 @@ double StageEvaluator::seconds_for_stages() const {
 
 bool StageEvaluator::goes_on() { return seconds_for_stages() > fewest_s_; }
 
-Forecast StageEvaluator::forecast(const Picks& picks) {
-  try {
-    return planned(picks);
-  } catch (const Error& e) {
-    return {Forecast::End::refused, e.message(), 0};
-  }
-}
-
-Forecast StageEvaluator::planned(const Picks& picks) {
+Forecast StageEvaluator::forecast(const Picks& picks) try {
   progress_.stage("planning " + stacks_.name(picks));
   const Variant variant = stacks_.variant(picks);
   check_stack(variant, catalogue_);
@@ -100,6 +92,8 @@ Forecast StageEvaluator::planned(const Picks& picks) {
         "a step needs " + bytes(memory->least) + ", but the memory limit is " + bytes(*request_.memory_bytes),
         memory->least};
   return {Forecast::End::fits, "", memory->bounded_by.empty() ? memory->peak : 0};
+} catch (const Error& e) {
+  return {Forecast::End::refused, e.message(), 0};
 }
 
 Experiment StageEvaluator::stage(const Picks& reference, const std::vector<Picks>& stacks) const {
@@ -146,7 +140,7 @@ Analysis StageEvaluator::run(const Experiment& stage, bool again) {
 std::vector<Trial> StageEvaluator::measure(const Picks& reference, const std::vector<Picks>& stacks) {
   ++stages_;
   const Experiment stage = this->stage(reference, stacks);
-  progress_.note("search, stage " + stage.label + ": " + counted(std::ssize(stacks), "stack") + " beside " +
+  progress_.note("search, stage " + stage.label + ": " + counted(stacks.size(), "stack") + " beside " +
                  stacks_.name(reference));
   Analysis analysis = run(stage, /*again=*/false);
   const auto claims = [](const Row& row) {
@@ -163,13 +157,11 @@ std::vector<Trial> StageEvaluator::measure(const Picks& reference, const std::ve
   to_decide_s_ = seconds_to_claims(analysis);
   std::vector<Trial> trials;
   const Row& beside = analysis.rows.front();
-  for (size_t i = 0; i < stacks.size(); ++i) {
-    trials.push_back(trial_of(analysis.rows.at(i + 1)));
-    if (beside.ok()) continue;
-    trials.back() = {.reason = "the stack that this stage starts from ended as '" +
+  const Trial failed{.reason = "the stack that this stage starts from ended as '" +
                                std::string(to_string(beside.status)) + "': " + beside.reason,
                      .reference_failed = true};
-  }
+  for (size_t i = 0; i < stacks.size(); ++i)
+    trials.push_back(beside.ok() ? trial_of(analysis.rows.at(i + 1)) : failed);
   return trials;
 }
 }  // namespace optrush

@@ -33,7 +33,6 @@ class StageEvaluator final : public Evaluator {
   const Json& machine() const { return machine_; }
 
  private:
-  Forecast planned(const Picks&);
   Experiment stage(const Picks& reference, const std::vector<Picks>& stacks) const;
   double seconds_for_stages() const;
   Analysis run(const Experiment& stage, bool again);

@@ -1,24 +1,22 @@
 #include "spec/collective_spec.h"
 
 namespace optrush {
-const Record<CollectiveSpec>& record_of(const CollectiveSpec*) {
+Record<CollectiveSpec> record_of(const CollectiveSpec*) {
   using T = CollectiveSpec;
-  static const auto fields =
-      Record<T>::given("model")
-          .field("op", &T::op, "which",
-                 {.required = true,
-                  .choices = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"}})
-          .field("bytes", &T::bytes,
-                 "bytes of the larger of a rank's input and output, as in nccl-tests; rounded up to an equal "
-                 "number of fp32 elements per rank",
-                 {.min = 4, .max = int64_t{1} << 36})
-          .field("repeat", &T::repeat, "calls per step, to reduce the share of other work",
-                 {.min = 1, .max = 100000});
-  return fields;
+  return Record<T>::given("model")
+      .field("op", &T::op, "which",
+             {.required = true,
+              .choices = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"}})
+      .field("bytes", &T::bytes,
+             "bytes of the larger of a rank's input and output, as in nccl-tests; rounded up to an equal "
+             "number of fp32 elements per rank",
+             {.min = 4, .max = int64_t{1} << 36})
+      .field("repeat", &T::repeat, "calls per step, to reduce the share of other work",
+             {.min = 1, .max = 100000});
 }
 
 CollectiveSpec collective_from_json(const Json& json, const std::string& where) {
   return fields_of<CollectiveSpec>().read(json, where);
 }
-Json to_json(const CollectiveSpec& spec) { return record_of(&spec).write(spec); }
+Json to_json(const CollectiveSpec& spec) { return record::written(spec); }
 }  // namespace optrush

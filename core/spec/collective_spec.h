@@ -10,7 +10,7 @@ struct CollectiveSpec {
   int64_t bytes = int64_t{1} << 20;  ///< size of the larger of a rank's input and output, as in nccl-tests
   int64_t repeat = 1;                ///< consecutive calls in a step
 };
-const Record<CollectiveSpec>& record_of(const CollectiveSpec*);
+Record<CollectiveSpec> record_of(const CollectiveSpec*);
 CollectiveSpec collective_from_json(const Json&, const std::string& where);
 Json to_json(const CollectiveSpec&);
 }  // namespace optrush

@@ -176,185 +176,166 @@ bool LlamaSpec::rotates(int64_t layer) const {
   return position == PositionKind::rope && !std::ranges::binary_search(layers_without_rope, layer);
 }
 
-const Record<RopeScaling>& record_of(const RopeScaling*) {
+Record<RopeScaling> record_of(const RopeScaling*) {
   using T = RopeScaling;
-  static const auto fields =
-      Record<T>::given("model.rope_scaling")
-          .field("type", &T::type,
-                 "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071; longrope: "
-                 "arXiv:2402.13753",
-                 {.choices = {"llama3", "linear", "yarn", "longrope"}})
-          .field("factor", &T::factor,
-                 "divisor of the low frequencies; 1: none; longrope: growth of the context", {.min = 1})
-          .field("low_freq_factor", &T::low_freq_factor,
-                 "llama3: wavelengths above original_max_position / low_freq_factor are scaled", {.min = 0})
-          .field("high_freq_factor", &T::high_freq_factor,
-                 "llama3: wavelengths below original_max_position / high_freq_factor are kept", {.min = 0})
-          .field("original_max_position", &T::original_max_position,
-                 "context length of the original training", {.min = 1, .max = kLargest})
-          .field("beta_fast", &T::beta_fast,
-                 "yarn: dimensions with more rotations in the original context are kept", {.min = 0})
-          .field("beta_slow", &T::beta_slow,
-                 "yarn: dimensions with fewer rotations in the original context are scaled", {.min = 0})
-          .field("attention_factor", &T::attention_factor,
-                 "yarn, longrope: factor of cosine and sine; 0: computed, for yarn 0.1 ln(factor) + 1",
-                 {.min = 0})
-          .field("truncate", &T::truncate, "yarn: round the ends of the ramp to whole dimensions")
-          .field("score_mscale", &T::score_mscale,
-                 "yarn: multiply attention scores by (0.1 score_mscale ln(factor) + 1)^2, as DeepSeek V3",
-                 {.left_out = true, .min = 0})
-          .field("query_beta", &T::query_beta,
-                 "yarn: multiply queries by 1 + query_beta ln(1 + floor(position / original_max_position))",
-                 {.left_out = true, .min = 0})
-          .field("short_factor", &T::short_factor,
-                 "longrope: divisors of frequencies up to original_max_position",
-                 {.left_out = true, .type = "number[]"})
-          .field("long_factor", &T::long_factor, "longrope: divisors of frequencies in longer sequences",
-                 {.left_out = true, .type = "number[]"});
-  return fields;
+  return Record<T>::given("model.rope_scaling")
+      .field("type", &T::type,
+             "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071; longrope: "
+             "arXiv:2402.13753",
+             {.choices = {"llama3", "linear", "yarn", "longrope"}})
+      .field("factor", &T::factor, "divisor of the low frequencies; 1: none; longrope: growth of the context",
+             {.min = 1})
+      .field("low_freq_factor", &T::low_freq_factor,
+             "llama3: wavelengths above original_max_position / low_freq_factor are scaled", {.min = 0})
+      .field("high_freq_factor", &T::high_freq_factor,
+             "llama3: wavelengths below original_max_position / high_freq_factor are kept", {.min = 0})
+      .field("original_max_position", &T::original_max_position, "context length of the original training",
+             {.min = 1, .max = kLargest})
+      .field("beta_fast", &T::beta_fast,
+             "yarn: dimensions with more rotations in the original context are kept", {.min = 0})
+      .field("beta_slow", &T::beta_slow,
+             "yarn: dimensions with fewer rotations in the original context are scaled", {.min = 0})
+      .field("attention_factor", &T::attention_factor,
+             "yarn, longrope: factor of cosine and sine; 0: computed, for yarn 0.1 ln(factor) + 1",
+             {.min = 0})
+      .field("truncate", &T::truncate, "yarn: round the ends of the ramp to whole dimensions")
+      .field("score_mscale", &T::score_mscale,
+             "yarn: multiply attention scores by (0.1 score_mscale ln(factor) + 1)^2, as DeepSeek V3",
+             {.left_out = true, .min = 0})
+      .field("query_beta", &T::query_beta,
+             "yarn: multiply queries by 1 + query_beta ln(1 + floor(position / original_max_position))",
+             {.left_out = true, .min = 0})
+      .field("short_factor", &T::short_factor,
+             "longrope: divisors of frequencies up to original_max_position",
+             {.left_out = true, .type = "number[]"})
+      .field("long_factor", &T::long_factor, "longrope: divisors of frequencies in longer sequences",
+             {.left_out = true, .type = "number[]"});
 }
 
-const Record<Router>& record_of(const Router*) {
+Record<Router> record_of(const Router*) {
   using T = Router;
-  static const auto fields =
-      Record<T>::given("model.router")
-          .field("scores", &T::scores, "scores of the experts, from the logits",
-                 {.choices = {"softmax", "sigmoid"}})
-          .field(
-              "bias", &T::bias,
-              "logits: a trained bias of the logits; choice: a fixed bias of the scores that choose experts",
-              {.choices = {"none", "logits", "choice"}})
-          .field("groups", &T::groups, "groups of experts", {.min = 1, .max = 65536})
-          .field("kept_groups", &T::kept_groups, "groups that a token may pass", {.min = 1, .max = 65536})
-          .field("scale", &T::scale, "factor of the weights of a token's experts", {.min = 0});
-  return fields;
+  return Record<T>::given("model.router")
+      .field("scores", &T::scores, "scores of the experts, from the logits",
+             {.choices = {"softmax", "sigmoid"}})
+      .field("bias", &T::bias,
+             "logits: a trained bias of the logits; choice: a fixed bias of the scores that choose experts",
+             {.choices = {"none", "logits", "choice"}})
+      .field("groups", &T::groups, "groups of experts", {.min = 1, .max = 65536})
+      .field("kept_groups", &T::kept_groups, "groups that a token may pass", {.min = 1, .max = 65536})
+      .field("scale", &T::scale, "factor of the weights of a token's experts", {.min = 0});
 }
 
-const Record<LatentAttention>& record_of(const LatentAttention*) {
+Record<LatentAttention> record_of(const LatentAttention*) {
   using T = LatentAttention;
   const auto size = [](int64_t least) { return FieldUse{.min = least, .max = kLargest}; };
-  static const auto fields =
-      Record<T>::given("model.latent")
-          .field("kv_rank", &T::kv_rank, "width of the latent vector of keys and values; 0: none", size(0))
-          .field("q_rank", &T::q_rank, "width of the latent vector of queries; 0: the model's width", size(0))
-          .field("rope_dim", &T::rope_dim, "rotated dimensions at the end of a head of queries and keys",
-                 size(2))
-          .field("value_dim", &T::value_dim, "width of a head of values", size(1))
-          .field("interleaved", &T::interleaved, "rotate pairs of neighbours; false: halves, as Llama");
-  return fields;
+  return Record<T>::given("model.latent")
+      .field("kv_rank", &T::kv_rank, "width of the latent vector of keys and values; 0: none", size(0))
+      .field("q_rank", &T::q_rank, "width of the latent vector of queries; 0: the model's width", size(0))
+      .field("rope_dim", &T::rope_dim, "rotated dimensions at the end of a head of queries and keys", size(2))
+      .field("value_dim", &T::value_dim, "width of a head of values", size(1))
+      .field("interleaved", &T::interleaved, "rotate pairs of neighbours; false: halves, as Llama");
 }
 
-const Record<DeltaNet>& record_of(const DeltaNet*) {
+Record<DeltaNet> record_of(const DeltaNet*) {
   using T = DeltaNet;
   const auto size = [](int64_t least) { return FieldUse{.min = least, .max = kLargest}; };
-  static const auto fields =
-      Record<T>::given("model.delta_net")
-          .field("key_heads", &T::key_heads, "heads of queries and keys; 0: no Gated DeltaNet", size(0))
-          .field("value_heads", &T::value_heads, "heads of values; a multiple of key_heads", size(0))
-          .field("key_dim", &T::key_dim, "width of a head of queries and keys", size(1))
-          .field("value_dim", &T::value_dim, "width of a head of values", size(1))
-          .field("kernel", &T::kernel, "positions of the short convolution", {.min = 1, .max = 65536})
-          .field("joined", &T::joined, "two matrices of the input, as Qwen3-Next; false: four, as Qwen 3.5");
-  return fields;
+  return Record<T>::given("model.delta_net")
+      .field("key_heads", &T::key_heads, "heads of queries and keys; 0: no Gated DeltaNet", size(0))
+      .field("value_heads", &T::value_heads, "heads of values; a multiple of key_heads", size(0))
+      .field("key_dim", &T::key_dim, "width of a head of queries and keys", size(1))
+      .field("value_dim", &T::value_dim, "width of a head of values", size(1))
+      .field("kernel", &T::kernel, "positions of the short convolution", {.min = 1, .max = 65536})
+      .field("joined", &T::joined, "two matrices of the input, as Qwen3-Next; false: four, as Qwen 3.5");
 }
 
-const Record<LlamaSpec>& record_of(const LlamaSpec*) {
+Record<LlamaSpec> record_of(const LlamaSpec*) {
   using T = LlamaSpec;
-  static const auto fields =
-      Record<T>::given("model")
-          .field("vocab_size", &T::vocab_size, "number of tokens in the vocabulary",
-                 {.min = 2, .max = kLargest})
-          .field("dim", &T::dim, "width of the residual stream", {.min = 1, .max = kLargest})
-          .field("n_layers", &T::n_layers, "blocks", {.min = 1, .max = 10000})
-          .field("n_heads", &T::n_heads, "number of query heads", {.min = 1, .max = kLargest})
-          .field("n_kv_heads", &T::n_kv_heads, "number of key/value heads; must divide n_heads",
-                 {.min = 1, .max = kLargest})
-          .field("head_dim", &T::head_dim, "width of a head, even; 0: dim / n_heads",
-                 {.min = 0, .max = kLargest})
-          .field("ffn_dim", &T::ffn_dim, "inner width of the MLP", {.min = 1, .max = kLargest})
-          .field("activation", &T::activation,
-                 "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
-                 "approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss",
-                 {.choices = {"silu", "gelu", "gelu_tanh", "clamped_silu"}})
-          .field("norm", &T::norm, "kind of the norms of attention, MLP and head",
-                 {.choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
-          .field("norm_placement", &T::norm_placement,
-                 "before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + "
-                 "norm(f(norm(x))), as Gemma 3",
-                 {.choices = {"before", "after", "both"}})
-          .field("norm_eps", &T::norm_eps, "epsilon added to the variance in a norm", {.min = 0})
-          .field("qk_norm", &T::qk_norm,
-                 "RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2",
-                 {.choices = {"none", "per_head", "whole"}})
-          .field("attention_bias", &T::attention_bias,
-                 "biases of queries, keys and values (qkv), as Qwen 2; all: and of the output",
-                 {.choices = {"none", "qkv", "all"}})
-          .field("attention_scale", &T::attention_scale,
-                 "factor of the scores before the softmax; 0: 1 / sqrt(head_dim)", {.min = 0})
-          .field("embedding_scale", &T::embedding_scale,
-                 "factor of the embeddings, as Gemma and Granite have")
-          .field("residual_scale", &T::residual_scale,
-                 "factor of what attention and MLP add to the residual stream, as Granite has")
-          .field("logits_divisor", &T::logits_divisor, "divisor of the logits, as Granite has")
-          .field("attention_soft_cap", &T::attention_soft_cap,
-                 "soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none",
-                 {.min = 0})
-          .field("logits_soft_cap", &T::logits_soft_cap,
-                 "soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none", {.min = 0})
-          .field("attention_sinks", &T::attention_sinks,
-                 "a trained score of each head in the softmax, as gpt-oss", {.left_out = true})
-          .field("attention_gate", &T::attention_gate,
-                 "multiply the output of attention by the sigmoid of a gate, as Qwen3-Next",
-                 {.left_out = true})
-          .field("delta_net", &T::delta_net,
-                 "Gated DeltaNet in place of attention, except in full_attention_layers, as Qwen3-Next",
-                 {.left_out = true})
-          .field("latent", &T::latent, "multi-head latent attention, as DeepSeek V3", {.left_out = true})
-          .field("position", &T::position,
-                 "rope: rotary embedding; alibi: biases of the scores that are linear in the distance",
-                 {.choices = {"rope", "alibi"}})
-          .field("rope_theta", &T::rope_theta, "base of the rotary frequencies", {.min = 1})
-          .field("rotary_fraction", &T::rotary_fraction,
-                 "part of a head that is rotated, from its first dimension on",
-                 {.left_out = true, .min = 0, .max = 1})
-          .field("rope_scaling", &T::rope_scaling, "rescaling of the rotary frequencies")
-          .field("layers_without_rope", &T::layers_without_rope,
-                 "layers without rotary embedding, from 0, as SmolLM3 has")
-          .field(
-              "window", &T::window,
-              "number of positions that attention sees, the query's own among them (sliding window); 0: all",
-              {.min = 0, .max = kLargest})
-          .field("full_attention_layers", &T::full_attention_layers,
-                 "layers that have full attention although window or delta_net is set, from 0")
-          .field("window_rope_theta", &T::window_rope_theta,
-                 "base of the rotary frequencies in layers with a window, where rope_scaling then does not "
-                 "apply, as Gemma 3 has; 0: as in all layers",
-                 {.min = 0})
-          .field("n_experts", &T::n_experts, "number of experts in place of each MLP; 0: a dense model",
-                 {.min = 0, .max = 65536})
-          .field("experts_per_token", &T::experts_per_token, "number of experts that a token passes",
-                 {.min = 1, .max = 65536})
-          .field("expert_ffn_dim", &T::expert_ffn_dim, "inner width of the MLP of an expert; 0: ffn_dim",
-                 {.min = 0, .max = kLargest})
-          .field("shared_expert_ffn_dim", &T::shared_expert_ffn_dim,
-                 "inner width of the MLP of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: "
-                 "none",
-                 {.min = 0, .max = kLargest})
-          .field("shared_expert_gate", &T::shared_expert_gate,
-                 "weigh the shared expert by a gate; false: by 1, as DeepSeek V3", {.left_out = true})
-          .field("expert_bias", &T::expert_bias, "biases in the MLP of an expert, as gpt-oss has",
-                 {.left_out = true})
-          .field("normalize_router", &T::normalize_router,
-                 "divide the router weights of the experts of a token by their sum")
-          .field("router", &T::router, "scores, bias and groups of the router", {.left_out = true})
-          .field("dense_layers", &T::dense_layers,
-                 "layers that have an MLP although n_experts is set, from 0")
-          .field("tie_embeddings", &T::tie_embeddings, "use the embedding as the weight of the head")
-          .field("init_std", &T::init_std, "standard deviation of the initial weights", {.min = 0})
-          .field("checkpoint", &T::checkpoint,
-                 "folder with config.json and safetensors, which set all other fields; empty: random initial "
-                 "weights");
-  return fields;
+  return Record<T>::given("model")
+      .field("vocab_size", &T::vocab_size, "number of tokens in the vocabulary", {.min = 2, .max = kLargest})
+      .field("dim", &T::dim, "width of the residual stream", {.min = 1, .max = kLargest})
+      .field("n_layers", &T::n_layers, "blocks", {.min = 1, .max = 10000})
+      .field("n_heads", &T::n_heads, "number of query heads", {.min = 1, .max = kLargest})
+      .field("n_kv_heads", &T::n_kv_heads, "number of key/value heads; must divide n_heads",
+             {.min = 1, .max = kLargest})
+      .field("head_dim", &T::head_dim, "width of a head, even; 0: dim / n_heads", {.min = 0, .max = kLargest})
+      .field("ffn_dim", &T::ffn_dim, "inner width of the MLP", {.min = 1, .max = kLargest})
+      .field("activation", &T::activation,
+             "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
+             "approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss",
+             {.choices = {"silu", "gelu", "gelu_tanh", "clamped_silu"}})
+      .field("norm", &T::norm, "kind of the norms of attention, MLP and head",
+             {.choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
+      .field("norm_placement", &T::norm_placement,
+             "before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + "
+             "norm(f(norm(x))), as Gemma 3",
+             {.choices = {"before", "after", "both"}})
+      .field("norm_eps", &T::norm_eps, "epsilon added to the variance in a norm", {.min = 0})
+      .field("qk_norm", &T::qk_norm,
+             "RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2",
+             {.choices = {"none", "per_head", "whole"}})
+      .field("attention_bias", &T::attention_bias,
+             "biases of queries, keys and values (qkv), as Qwen 2; all: and of the output",
+             {.choices = {"none", "qkv", "all"}})
+      .field("attention_scale", &T::attention_scale,
+             "factor of the scores before the softmax; 0: 1 / sqrt(head_dim)", {.min = 0})
+      .field("embedding_scale", &T::embedding_scale, "factor of the embeddings, as Gemma and Granite have")
+      .field("residual_scale", &T::residual_scale,
+             "factor of what attention and MLP add to the residual stream, as Granite has")
+      .field("logits_divisor", &T::logits_divisor, "divisor of the logits, as Granite has")
+      .field("attention_soft_cap", &T::attention_soft_cap,
+             "soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none", {.min = 0})
+      .field("logits_soft_cap", &T::logits_soft_cap,
+             "soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none", {.min = 0})
+      .field("attention_sinks", &T::attention_sinks,
+             "a trained score of each head in the softmax, as gpt-oss", {.left_out = true})
+      .field("attention_gate", &T::attention_gate,
+             "multiply the output of attention by the sigmoid of a gate, as Qwen3-Next", {.left_out = true})
+      .field("delta_net", &T::delta_net,
+             "Gated DeltaNet in place of attention, except in full_attention_layers, as Qwen3-Next",
+             {.left_out = true})
+      .field("latent", &T::latent, "multi-head latent attention, as DeepSeek V3", {.left_out = true})
+      .field("position", &T::position,
+             "rope: rotary embedding; alibi: biases of the scores that are linear in the distance",
+             {.choices = {"rope", "alibi"}})
+      .field("rope_theta", &T::rope_theta, "base of the rotary frequencies", {.min = 1})
+      .field("rotary_fraction", &T::rotary_fraction,
+             "part of a head that is rotated, from its first dimension on",
+             {.left_out = true, .min = 0, .max = 1})
+      .field("rope_scaling", &T::rope_scaling, "rescaling of the rotary frequencies")
+      .field("layers_without_rope", &T::layers_without_rope,
+             "layers without rotary embedding, from 0, as SmolLM3 has")
+      .field("window", &T::window,
+             "number of positions that attention sees, the query's own among them (sliding window); 0: all",
+             {.min = 0, .max = kLargest})
+      .field("full_attention_layers", &T::full_attention_layers,
+             "layers that have full attention although window or delta_net is set, from 0")
+      .field("window_rope_theta", &T::window_rope_theta,
+             "base of the rotary frequencies in layers with a window, where rope_scaling then does not "
+             "apply, as Gemma 3 has; 0: as in all layers",
+             {.min = 0})
+      .field("n_experts", &T::n_experts, "number of experts in place of each MLP; 0: a dense model",
+             {.min = 0, .max = 65536})
+      .field("experts_per_token", &T::experts_per_token, "number of experts that a token passes",
+             {.min = 1, .max = 65536})
+      .field("expert_ffn_dim", &T::expert_ffn_dim, "inner width of the MLP of an expert; 0: ffn_dim",
+             {.min = 0, .max = kLargest})
+      .field("shared_expert_ffn_dim", &T::shared_expert_ffn_dim,
+             "inner width of the MLP of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: "
+             "none",
+             {.min = 0, .max = kLargest})
+      .field("shared_expert_gate", &T::shared_expert_gate,
+             "weigh the shared expert by a gate; false: by 1, as DeepSeek V3", {.left_out = true})
+      .field("expert_bias", &T::expert_bias, "biases in the MLP of an expert, as gpt-oss has",
+             {.left_out = true})
+      .field("normalize_router", &T::normalize_router,
+             "divide the router weights of the experts of a token by their sum")
+      .field("router", &T::router, "scores, bias and groups of the router", {.left_out = true})
+      .field("dense_layers", &T::dense_layers, "layers that have an MLP although n_experts is set, from 0")
+      .field("tie_embeddings", &T::tie_embeddings, "use the embedding as the weight of the head")
+      .field("init_std", &T::init_std, "standard deviation of the initial weights", {.min = 0})
+      .field("checkpoint", &T::checkpoint,
+             "folder with config.json and safetensors, which set all other fields; empty: random initial "
+             "weights");
 }
 
 LlamaSpec llama_from_json(const Json& json, const std::string& where) {
@@ -373,7 +354,7 @@ LlamaSpec llama_from_json(const Json& json, const std::string& where) {
 
 Json to_json(const LlamaSpec& spec) {
   if (!spec.checkpoint.empty()) return {{"checkpoint", spec.checkpoint}};
-  Json json = record_of(&spec).write(spec);
+  Json json = record::written(spec);
   json.erase("checkpoint");
   return json;
 }

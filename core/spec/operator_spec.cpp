@@ -9,24 +9,22 @@ int64_t OperatorSpec::operands() const {
   return op == "swiglu" ? repeat + 1 : 1;  // one gate, and one up projection for each repetition
 }
 
-const Record<OperatorSpec>& record_of(const OperatorSpec*) {
+Record<OperatorSpec> record_of(const OperatorSpec*) {
   using T = OperatorSpec;
   constexpr int64_t kLargest = int64_t{1} << 31;  // products of two dimensions stay far from overflow
-  static const auto fields =
-      Record<T>::given("model")
-          .field("op", &T::op, "which",
-                 {.required = true,
-                  .choices = {"norm", "add_norm", "position", "attention", "swiglu", "linear", "mlp",
-                              "head_loss"}})
-          .field("dim", &T::dim, "width of each input", {.min = 1, .max = kLargest})
-          .field("n_heads", &T::n_heads, "number of heads of position and attention; must divide dim",
-                 {.min = 1, .max = kLargest})
-          .field("ffn_dim", &T::ffn_dim, "inner width of the operator mlp", {.min = 1, .max = kLargest})
-          .field("vocab_size", &T::vocab_size, "vocabulary of the operator head_loss",
-                 {.min = 2, .max = kLargest})
-          .field("repeat", &T::repeat, "calls per step, to reduce the share of other work",
-                 {.min = 1, .max = 1000});
-  return fields;
+  return Record<T>::given("model")
+      .field(
+          "op", &T::op, "which",
+          {.required = true,
+           .choices = {"norm", "add_norm", "position", "attention", "swiglu", "linear", "mlp", "head_loss"}})
+      .field("dim", &T::dim, "width of each input", {.min = 1, .max = kLargest})
+      .field("n_heads", &T::n_heads, "number of heads of position and attention; must divide dim",
+             {.min = 1, .max = kLargest})
+      .field("ffn_dim", &T::ffn_dim, "inner width of the operator mlp", {.min = 1, .max = kLargest})
+      .field("vocab_size", &T::vocab_size, "vocabulary of the operator head_loss",
+             {.min = 2, .max = kLargest})
+      .field("repeat", &T::repeat, "calls per step, to reduce the share of other work",
+             {.min = 1, .max = 1000});
 }
 
 OperatorSpec operator_from_json(const Json& json, const std::string& where) {
@@ -48,5 +46,5 @@ OperatorSpec operator_from_json(const Json& json, const std::string& where) {
   return spec;
 }
 
-Json to_json(const OperatorSpec& spec) { return record_of(&spec).write(spec); }
+Json to_json(const OperatorSpec& spec) { return record::written(spec); }
 }  // namespace optrush

@@ -17,7 +17,7 @@ struct OperatorSpec {
   /// Number of input tensors of shape (micro_batch, seq_len, dim).
   int64_t operands() const;
 };
-const Record<OperatorSpec>& record_of(const OperatorSpec*);
+Record<OperatorSpec> record_of(const OperatorSpec*);
 /// Throws an Error if n_heads does not divide dim, or if head_loss is repeated.
 OperatorSpec operator_from_json(const Json&, const std::string& where);
 Json to_json(const OperatorSpec&);

@@ -13,6 +13,12 @@
 #include "optrush/options.h"
 
 namespace optrush {
+template <class T>
+class Record;
+/// The record of a struct, which its record_of() makes once.
+template <class T>
+const Record<T>& fields_of();
+
 /// How a field of a Record is read, written and described.
 struct FieldUse {
   std::string_view doc = {};  ///< a literal
@@ -68,6 +74,8 @@ bool is_nothing(const Json&);
 Json written_number(double value, bool integer);
 
 // Parts of JSON schemas.
+/// The schema of a file with the $id "optrush/`name`".
+Json of_file(const std::string& name, const char* title, const Json& schema);
 Json of_type(const char* type);
 Json of_option(const OptionSchema&, bool integer);
 Json list_of(Json items);
@@ -119,7 +127,7 @@ Json written(const M& value, const OptionSchema& schema = schema_of<M>(), bool i
     for (const auto& one : value) list.push_back(written(one, schema, integer));
     return list;
   } else {
-    return record_of(&value).write(value);
+    return fields_of<M>().write(value);
   }
 }
 
@@ -152,7 +160,7 @@ M taken(const Json& json, const Expected& expected) {
     for (const Json& value : json) values.push_back(taken<typename M::value_type>(value, item));
     return values;
   } else {
-    return record_of(static_cast<const M*>(nullptr)).read(json);
+    return fields_of<M>().read(json);
   }
 }
 /// A value of the field `name` of a stored file.
@@ -175,7 +183,7 @@ Json described(const OptionSchema& schema = schema_of<M>(), bool integer = false
   } else if constexpr (IsVector<M>::value) {
     return list_of(described<typename M::value_type>(schema_of<typename M::value_type>(), integer));
   } else {
-    return record_of(static_cast<const M*>(nullptr)).schema();
+    return fields_of<M>().schema();
   }
 }
 
@@ -228,8 +236,8 @@ class FieldList {
 }  // namespace record
 
 /// The fields of a struct, declared once. The list reads, checks, writes and describes the struct. Besides
-/// scalars, a member may be a list, an object by name, another struct, which then has a function `const
-/// Record<T>& record_of(const T*)` beside it, or an enum with choices or with `names_of`.
+/// scalars, a member may be a list, an object by name, another struct, which then has a function
+/// `Record<T> record_of(const T*)` beside it, or an enum with choices or with `names_of`.
 template <class T>
 class Record {
  public:
@@ -322,9 +330,9 @@ class Record {
   std::function<bool(const T&)> brief_;
 };
 
-/// The record of a struct, which is beside it.
 template <class T>
 const Record<T>& fields_of() {
-  return record_of(static_cast<const T*>(nullptr));
+  static const Record<T> record = record_of(static_cast<const T*>(nullptr));
+  return record;
 }
 }  // namespace optrush

@@ -123,64 +123,58 @@ void check_parts(const RunSpec& spec) {
 
 std::string_view to_string(Purpose purpose) { return kPurposes.at(static_cast<size_t>(purpose)); }
 
-const Record<PluginUse>& record_of(const PluginUse*) {
-  static const auto fields = Record<PluginUse>::given("plugin")
-                                 .field("name", &PluginUse::name, "name of the plugin", {.required = true})
-                                 .field("options", &PluginUse::options,
-                                        "options of the plugin (optrush plugins NAME)", {.type = "object"});
-  return fields;
+Record<PluginUse> record_of(const PluginUse*) {
+  return Record<PluginUse>::given("plugin")
+      .field("name", &PluginUse::name, "name of the plugin", {.required = true})
+      .field("options", &PluginUse::options, "options of the plugin (optrush plugins NAME)",
+             {.type = "object"});
 }
 
-const Record<RunSpec>& record_of(const RunSpec*) {
+Record<RunSpec> record_of(const RunSpec*) {
   using T = RunSpec;
-  static const auto fields =
-      Record<T>::given("")
-          .custom(
-              "schema_version",
-              {.doc = "version of this format",
-               .type = "integer",
-               .min = kSchemaVersion,
-               .max = kSchemaVersion},
-              [](T&, const Json& json) {
-                record::checked(json, {kVersionOption, "schema_version", true});
-              },
-              [](const T&) { return Json(kSchemaVersion); })
-          .field("experiment", &T::experiment, "name of the experiment")
-          .field("rung", &T::rung, "name of the rung")
-          .field("purpose", &T::purpose, "purpose of the run: measurement, correctness gate, or drift",
-                 {.choices = {kPurposes.begin(), kPurposes.end()}})
-          .field("variant", &T::variant, "line of the report; 0 is the base", {.min = 0})
-          .field("round", &T::round, "round, from 0", {.min = 0})
-          .field("model_kind", &T::model_kind, "kind of the model")
-          // Checked at the end, because model_kind may follow.
-          .field("model", &T::model, "fields of the model kind", {.type = "object"})
-          .field("data", &T::data, "training data")
-          .field("train", &T::train, "the training step")
-          .field("validate", &T::validate, "loss on held-out data")
-          .field("save", &T::save, "saved state, to continue from")
-          .field("sample", &T::sample, "prompts that the trained model continues after the last step")
-          .field("start", &T::start,
-                 "folder of a saved state to continue from; empty: start from the initial values")
-          .field("weights_only", &T::weights_only,
-                 "take the weights of `start` alone: optimizer, steps and data begin anew")
-          .field("plugins", &T::plugins, "plugins of the run, each {name, options}")
-          .field("device", &T::device, "device of the run; auto: a GPU if available",
-                 {.choices = {"auto", "cpu", "cuda"}})
-          .field("threads", &T::threads,
-                 "CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores",
-                 {.min = 0, .max = 65536})
-          .field("env", &T::environment, "environment variables of the run, over those that it inherits")
-          .field("timeout_s", &T::timeout_s, "time limit of the run in seconds", {.min = 0.001})
-          .field("plugin_path", &T::plugin_path, "folders to search for plugins first")
-          .field("trace", &T::trace,
-                 "profile one additional step after the timed ones into trace.json beside the result")
-          .then([](T& spec) {
-            rename_old_kind(spec.model_kind, spec.model);
-            spec.model = validate_model(spec.model_kind, spec.model, {});
-            check_environment(spec);
-            check_parts(spec);
-          });
-  return fields;
+  return Record<T>::given("")
+      .custom(
+          "schema_version",
+          {.doc = "version of this format", .type = "integer", .min = kSchemaVersion, .max = kSchemaVersion},
+          [](T&, const Json& json) {
+            record::checked(json, {kVersionOption, "schema_version", true});
+          },
+          [](const T&) { return Json(kSchemaVersion); })
+      .field("experiment", &T::experiment, "name of the experiment")
+      .field("rung", &T::rung, "name of the rung")
+      .field("purpose", &T::purpose, "purpose of the run: measurement, correctness gate, or drift",
+             {.choices = {kPurposes.begin(), kPurposes.end()}})
+      .field("variant", &T::variant, "line of the report; 0 is the base", {.min = 0})
+      .field("round", &T::round, "round, from 0", {.min = 0})
+      .field("model_kind", &T::model_kind, "kind of the model")
+      // Checked at the end, because model_kind may follow.
+      .field("model", &T::model, "fields of the model kind", {.type = "object"})
+      .field("data", &T::data, "training data")
+      .field("train", &T::train, "the training step")
+      .field("validate", &T::validate, "loss on held-out data")
+      .field("save", &T::save, "saved state, to continue from")
+      .field("sample", &T::sample, "prompts that the trained model continues after the last step")
+      .field("start", &T::start,
+             "folder of a saved state to continue from; empty: start from the initial values")
+      .field("weights_only", &T::weights_only,
+             "take the weights of `start` alone: optimizer, steps and data begin anew")
+      .field("plugins", &T::plugins, "plugins of the run, each {name, options}")
+      .field("device", &T::device, "device of the run; auto: a GPU if available",
+             {.choices = {"auto", "cpu", "cuda"}})
+      .field("threads", &T::threads,
+             "CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores",
+             {.min = 0, .max = 65536})
+      .field("env", &T::environment, "environment variables of the run, over those that it inherits")
+      .field("timeout_s", &T::timeout_s, "time limit of the run in seconds", {.min = 0.001})
+      .field("plugin_path", &T::plugin_path, "folders to search for plugins first")
+      .field("trace", &T::trace,
+             "profile one additional step after the timed ones into trace.json beside the result")
+      .then([](T& spec) {
+        rename_old_kind(spec.model_kind, spec.model);
+        spec.model = validate_model(spec.model_kind, spec.model, {});
+        check_environment(spec);
+        check_parts(spec);
+      });
 }
 
 bool validates_on_own_data(const RunSpec& spec) {
@@ -194,7 +188,7 @@ int64_t held_out(const RunSpec& spec) {
 RunSpec run_spec_from_json(const Json& json, const std::string& where) {
   return fields_of<RunSpec>().read(json, where);
 }
-Json to_json(const RunSpec& spec) { return record_of(&spec).write(spec); }
+Json to_json(const RunSpec& spec) { return record::written(spec); }
 
 RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where) {
   check_keys(settings, kSettings, "setting", "", where);

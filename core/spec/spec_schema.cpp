@@ -61,11 +61,9 @@ std::vector<OptionSchema> spec_fields(const std::string& section) {
 }
 
 Json run_spec_schema() {
-  Json schema = {
-      {"$schema", "https://json-schema.org/draft/2020-12/schema"},
-      {"$id", "optrush/run_spec"},
-      {"title", "RunSpec"},
-      {"description", "Complete specification of one run. `optrush worker --spec FILE` repeats it."}};
+  Json schema = record::of_file(
+      "run_spec", "RunSpec",
+      {{"description", "Complete specification of one run. `optrush worker --spec FILE` repeats it."}});
   schema.update(json_schema(fields_of<RunSpec>().options()));
   schema["properties"]["env"]["additionalProperties"] = {{"type", "string"}};
   schema["properties"]["plugins"]["items"] = reference("plugin_use");

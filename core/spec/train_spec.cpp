@@ -67,20 +67,18 @@ void check_train(const TrainSpec& train) {
 }
 }  // namespace
 
-const Record<DataSpec>& record_of(const DataSpec*) {
+Record<DataSpec> record_of(const DataSpec*) {
   using T = DataSpec;
-  static const auto fields =
-      Record<T>::given("data")
-          .field("kind", &T::kind,
-                 "random: seeded tokens; text: UTF-8, one token per byte; tokens: a token file; documents: "
-                 "prompts and completions, or whole texts; preferences: prompts with a chosen and a rejected "
-                 "answer",
-                 {.choices = {"random", "text", "tokens", "documents", "preferences"}})
-          .field("path", &T::path, "file or folder of text or documents, or the token file")
-          .field("extensions", &T::extensions,
-                 "extensions of the files in a folder, for example '.h'; empty: every file")
-          .then(check_data);
-  return fields;
+  return Record<T>::given("data")
+      .field("kind", &T::kind,
+             "random: seeded tokens; text: UTF-8, one token per byte; tokens: a token file; documents: "
+             "prompts and completions, or whole texts; preferences: prompts with a chosen and a rejected "
+             "answer",
+             {.choices = {"random", "text", "tokens", "documents", "preferences"}})
+      .field("path", &T::path, "file or folder of text or documents, or the token file")
+      .field("extensions", &T::extensions,
+             "extensions of the files in a folder, for example '.h'; empty: every file")
+      .then(check_data);
 }
 
 bool only_epochs(const TrainSpec& train) { return train.epochs > 0 && train.steps == kMostSteps; }
@@ -89,103 +87,93 @@ std::string length_of(const TrainSpec& train) {
   return only_epochs(train) ? counted(train.epochs, "epoch") : counted(train.warmup + train.steps, "step");
 }
 
-const Record<TrainSpec>& record_of(const TrainSpec*) {
+Record<TrainSpec> record_of(const TrainSpec*) {
   using T = TrainSpec;
-  static const auto fields =
-      Record<T>::given("train")
-          .field("world_size", &T::world_size,
-                 "processes that train one model together, each with a GPU or a share of the cores",
-                 {.min = 1, .max = kMostRanks})
-          .field("micro_batch", &T::micro_batch, "sequences per forward on one data-parallel rank",
-                 {.min = 1, .max = kMostSequences})
-          .field("accumulation", &T::accumulation, "micro-batches per step on one data-parallel rank",
-                 {.min = 1, .max = kMostSequences})
-          .field("global_batch", &T::global_batch, "sequences per step on all ranks; 0: derived", {.min = 0})
-          .field("seq_len", &T::seq_len, "tokens per sequence", {.min = 1, .max = int64_t{1} << 31})
-          .field("steps", &T::steps,
-                 "number of timed steps; with epochs and without steps, the epochs end the run",
-                 {.min = 1, .max = kMostSteps})
-          .field("epochs", &T::epochs,
-                 "maximum number of passes over the training data; 0: train.steps alone ends the run",
-                 {.min = 0, .max = kMostSteps})
-          .field("overfit", &T::overfit,
-                 "train on the first batch in every step; a rung whose last loss is not below this is "
-                 "broken; 0: off",
-                 {.min = 0})
-          .field("warmup", &T::warmup, "number of warm-up steps before the timed ones",
-                 {.min = 0, .max = kMostSteps})
-          .field("seed", &T::seed, "seed of initial weights, data and dropout", {.min = 0})
-          .field("lr", &T::lr, "peak learning rate of the optimizer", {.min = 0})
-          .field("lr_warmup", &T::lr_warmup,
-                 "number of steps, timed or not, in which the learning rate rises to lr",
-                 {.min = 0, .max = kMostSteps})
-          .field("lr_decay", &T::lr_decay, "decay of the learning rate from lr_warmup to lr_steps",
-                 {.choices = {"none", "linear", "cosine"}})
-          .field("lr_steps", &T::lr_steps,
-                 "number of steps of the whole training for lr_decay; a run may be a part of it",
-                 {.min = 0, .max = kMostSteps})
-          .field("lr_min", &T::lr_min, "learning rate after lr_steps, as a fraction of lr",
-                 {.min = 0, .max = 1})
-          .field("beta1", &T::beta1, "decay of AdamW's first moment, below 1", {.min = 0, .max = 1})
-          .field("beta2", &T::beta2, "decay of AdamW's second moment, below 1", {.min = 0, .max = 1})
-          .field("eps", &T::eps, "epsilon added to the root of AdamW's second moment", {.min = 0})
-          .field("weight_decay", &T::weight_decay, "decoupled weight decay of matrices", {.min = 0})
-          .field("dtype", &T::dtype, "type of the parameters", {.choices = {"fp32", "fp64", "bf16"}})
-          .then(check_train);
-  return fields;
+  return Record<T>::given("train")
+      .field("world_size", &T::world_size,
+             "processes that train one model together, each with a GPU or a share of the cores",
+             {.min = 1, .max = kMostRanks})
+      .field("micro_batch", &T::micro_batch, "sequences per forward on one data-parallel rank",
+             {.min = 1, .max = kMostSequences})
+      .field("accumulation", &T::accumulation, "micro-batches per step on one data-parallel rank",
+             {.min = 1, .max = kMostSequences})
+      .field("global_batch", &T::global_batch, "sequences per step on all ranks; 0: derived", {.min = 0})
+      .field("seq_len", &T::seq_len, "tokens per sequence", {.min = 1, .max = int64_t{1} << 31})
+      .field("steps", &T::steps,
+             "number of timed steps; with epochs and without steps, the epochs end the run",
+             {.min = 1, .max = kMostSteps})
+      .field("epochs", &T::epochs,
+             "maximum number of passes over the training data; 0: train.steps alone ends the run",
+             {.min = 0, .max = kMostSteps})
+      .field("overfit", &T::overfit,
+             "train on the first batch in every step; a rung whose last loss is not below this is "
+             "broken; 0: off",
+             {.min = 0})
+      .field("warmup", &T::warmup, "number of warm-up steps before the timed ones",
+             {.min = 0, .max = kMostSteps})
+      .field("seed", &T::seed, "seed of initial weights, data and dropout", {.min = 0})
+      .field("lr", &T::lr, "peak learning rate of the optimizer", {.min = 0})
+      .field("lr_warmup", &T::lr_warmup,
+             "number of steps, timed or not, in which the learning rate rises to lr",
+             {.min = 0, .max = kMostSteps})
+      .field("lr_decay", &T::lr_decay, "decay of the learning rate from lr_warmup to lr_steps",
+             {.choices = {"none", "linear", "cosine"}})
+      .field("lr_steps", &T::lr_steps,
+             "number of steps of the whole training for lr_decay; a run may be a part of it",
+             {.min = 0, .max = kMostSteps})
+      .field("lr_min", &T::lr_min, "learning rate after lr_steps, as a fraction of lr", {.min = 0, .max = 1})
+      .field("beta1", &T::beta1, "decay of AdamW's first moment, below 1", {.min = 0, .max = 1})
+      .field("beta2", &T::beta2, "decay of AdamW's second moment, below 1", {.min = 0, .max = 1})
+      .field("eps", &T::eps, "epsilon added to the root of AdamW's second moment", {.min = 0})
+      .field("weight_decay", &T::weight_decay, "decoupled weight decay of matrices", {.min = 0})
+      .field("dtype", &T::dtype, "type of the parameters", {.choices = {"fp32", "fp64", "bf16"}})
+      .then(check_train);
 }
 
-const Record<ValidateSpec>& record_of(const ValidateSpec*) {
+Record<ValidateSpec> record_of(const ValidateSpec*) {
   using T = ValidateSpec;
-  static const auto fields =
-      Record<T>::given("validate")
-          .field("every", &T::every, "steps between validations, including warm-up; 0: no validation",
-                 {.min = 0, .max = kMostSteps})
-          .field("sequences", &T::sequences, "number of sequences of train.seq_len, over all ranks",
-                 {.min = 1, .max = kMostSequences})
-          .custom(
-              "data",
-              {.doc = "validation data; kind held_out: the end of the run's own text or tokens, excluded "
-                      "from training, or different random sequences",
-               .type = "object"},
-              [](T& validate, const Json& json) {
-                if (json != to_json(T{}.data)) validate.data = fields_of<DataSpec>().read(json);
-              },
-              [](const T& validate) { return to_json(validate.data); })
-          .field("patience", &T::patience,
-                 "end the run after this many validations in a row without a lower loss; 0: never",
-                 {.min = 0, .max = kMostSteps})
-          .field("keep_best", &T::keep_best,
-                 "keep the state of the lowest loss in the folder best of the run");
-  return fields;
+  return Record<T>::given("validate")
+      .field("every", &T::every, "steps between validations, including warm-up; 0: no validation",
+             {.min = 0, .max = kMostSteps})
+      .field("sequences", &T::sequences, "number of sequences of train.seq_len, over all ranks",
+             {.min = 1, .max = kMostSequences})
+      .custom(
+          "data",
+          {.doc = "validation data; kind held_out: the end of the run's own text or tokens, excluded "
+                  "from training, or different random sequences",
+           .type = "object"},
+          [](T& validate, const Json& json) {
+            if (json != to_json(T{}.data)) validate.data = fields_of<DataSpec>().read(json);
+          },
+          [](const T& validate) { return to_json(validate.data); })
+      .field("patience", &T::patience,
+             "end the run after this many validations in a row without a lower loss; 0: never",
+             {.min = 0, .max = kMostSteps})
+      .field("keep_best", &T::keep_best, "keep the state of the lowest loss in the folder best of the run");
 }
 
-const Record<SaveSpec>& record_of(const SaveSpec*) {
-  static const auto fields = Record<SaveSpec>::given("save").field(
+Record<SaveSpec> record_of(const SaveSpec*) {
+  return Record<SaveSpec>::given("save").field(
       "every", &SaveSpec::every,
       "steps between saved states, including warm-up; the last step is saved as well; 0: none",
       {.min = 0, .max = kMostSteps});
-  return fields;
 }
 
-const Record<SampleSpec>& record_of(const SampleSpec*) {
+Record<SampleSpec> record_of(const SampleSpec*) {
   using T = SampleSpec;
-  static const auto fields =
-      Record<T>::given("sample")
-          .field("prompts", &T::prompts,
-                 "prompts that the trained model continues greedily after the last step")
-          .field("tokens", &T::tokens, "number of tokens to generate for each prompt",
-                 {.min = 1, .max = kMostSampled});
-  return fields;
+  return Record<T>::given("sample")
+      .field("prompts", &T::prompts, "prompts that the trained model continues greedily after the last step")
+      .field("tokens", &T::tokens, "number of tokens to generate for each prompt",
+             {.min = 1, .max = kMostSampled});
 }
 
 DataSpec data_from_json(const Json& json, const std::string& where) {
   return fields_of<DataSpec>().read(json, where);
 }
-Json to_json(const DataSpec& data) { return record_of(&data).write(data); }
+Json to_json(const DataSpec& data) { return record::written(data); }
 
 TrainSpec train_from_json(const Json& json, const std::string& where) {
   return fields_of<TrainSpec>().read(json, where);
 }
-Json to_json(const TrainSpec& train) { return record_of(&train).write(train); }
+Json to_json(const TrainSpec& train) { return record::written(train); }
 }  // namespace optrush

@@ -74,7 +74,7 @@ inline double apart(const Json& a, const Json& b) {
   for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]) / std::abs(y[i]));
   return worst;
 }
-inline const double kTolerance = tolerance_of(Effect::precision, Arithmetic::reduced);
+inline const double kTolerance = allowance_of(Effect::precision, Arithmetic::reduced).loss;
 
 inline RunSpec ten_steps(Stack stack) {
   RunSpec spec = nano_spec(std::move(stack));

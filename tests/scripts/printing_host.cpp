@@ -31,9 +31,9 @@ std::string line_of(const Variant& variant) {
     text += " +" + use.name + (use.options.empty() ? "" : " " + use.options.dump());
   for (const auto& name : variant.removed) text += " -" + name;
   for (const auto& [key, value] : variant.changed.items()) text += " " + key + "=" + value.dump();
-  if (variant.expect) text += " expecting " + to_json(*variant.expect).dump();
+  if (variant.expect) text += " expecting " + record::written(*variant.expect).dump();
   if (variant.external) {
-    Json external = to_json(*variant.external);
+    Json external = record::written(*variant.external);
     const auto shorten = [](Json& files) {
       for (auto& [file, hash] : files.items())
         hash = std::to_string(hash.get<std::string>().size()) + " digits";

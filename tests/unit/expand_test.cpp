@@ -518,7 +518,7 @@ TEST(Expand, RefusedRungsAreSkipped) {
 
 Experiment seeded(const Json& seeds, std::vector<Rung> rungs = {}) {
   Experiment experiment = ladder(std::move(rungs));
-  take_seeds(seeds, experiment, "test.lua:3");
+  set_seeds(seeds, experiment, "test.lua:3");
   return experiment;
 }
 

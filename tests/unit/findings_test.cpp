@@ -72,7 +72,7 @@ Analysis with_random_times(uint64_t seed) {
     row.time_to_loss.reset();
     if (!row.ok() || row.samples.empty()) continue;
     TimeToLoss& its = row.time_to_loss.emplace();
-    its = {.told = !short_runs, .validated = validated, .last = dice.between(2.51, 3.5)};
+    its = {.enough_steps = !short_runs, .validated = validated, .last = dice.between(2.51, 3.5)};
     if (short_runs || dice.in(3)) {
       its.in_some_rounds = !short_runs && dice.in(4);
       continue;
@@ -132,7 +132,7 @@ TEST(Findings, FindingsOfASearchMatchItsStages) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Dice dice(seed);
     a.tried = random_search(dice);
-    SCOPED_TRACE(to_json(a.tried).dump(1));
+    SCOPED_TRACE(record::written(a.tried).dump(1));
     read_findings(a);
   }
 }

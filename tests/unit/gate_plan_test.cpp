@@ -254,7 +254,7 @@ TEST(GatePlan, RungWithoutAPlanIsNeverAReference) {
   PlannedLadder ladder({rung("broken", "broken_plugin"), rung("fused", "fused_adamw")});
   ladder.plans[1].reset();
   EXPECT_EQ(ladder.check(2).reference_variant, 0);
-  const auto checks = plan_gate(ladder.variants, ladder.plans);
+  const auto checks = test::plan_gate(ladder.variants, ladder.plans);
   ASSERT_EQ(checks.size(), 2U);
   EXPECT_EQ(checks[0].variant, 0);
   EXPECT_EQ(checks[1].variant, 2);

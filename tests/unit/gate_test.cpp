@@ -238,10 +238,11 @@ TEST(GateVerdict, DifferenceInAMiddleWindowFails) {
 TEST(GateTolerance, NormsScatterMoreThanLosses) {
   for (const Effect effect : {Effect::rounding, Effect::precision, Effect::batch, Effect::model})
     for (const Arithmetic arithmetic : {Arithmetic::fp64, Arithmetic::fp32, Arithmetic::reduced}) {
-      EXPECT_GT(norm_tolerance_of(effect, arithmetic), tolerance_of(effect, arithmetic));
-      EXPECT_LT(norm_tolerance_of(effect, arithmetic), 0.5) << "half of a gradient must fail";
+      const Allowance allowed = allowance_of(effect, arithmetic);
+      EXPECT_GT(allowed.norm, allowed.loss);
+      EXPECT_LT(allowed.norm, 0.5) << "half of a gradient must fail";
     }
-  EXPECT_EQ(norm_tolerance_of(Effect::exact, Arithmetic::reduced), 0);
+  EXPECT_EQ(allowance_of(Effect::exact, Arithmetic::reduced).norm, 0);
 }
 
 /// A loss that changes linearly.

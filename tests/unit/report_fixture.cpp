@@ -365,4 +365,11 @@ const Row& row(const Analysis& analysis, const std::string& name) {
     if (row.name == name) return row;
   throw Error("no row " + name);
 }
+
+std::vector<GateCheck> plan_gate(const std::vector<Variant>& variants, const Plans& plans) {
+  std::vector<GateCheck> checks;
+  for (size_t i = 0; i < variants.size(); ++i)
+    if (plans.at(i)) checks.push_back(plan_check(variants, plans, static_cast<int64_t>(i)));
+  return checks;
+}
 }  // namespace optrush::test

@@ -76,6 +76,9 @@ Analysis analysis_of(const SyntheticReport&);
 /// Runs of a report's folder as runs.jsonl of a published report.
 std::string packed(const std::filesystem::path& folder, const std::vector<StoredRun>&);
 
+/// The checks of all variants that have a plan.
+std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const Plans&);
+
 /// The row with this name. Throws if there is none.
 const Row& row(const Analysis&, const std::string& name);
 }  // namespace optrush::test

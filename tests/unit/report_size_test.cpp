@@ -77,7 +77,7 @@ int64_t allocations_of_gate(int rungs) {
   const std::vector<Variant> variants = expand(report.experiment);
   const Plans plans = report.plans(variants);
   const int64_t before = allocations;
-  EXPECT_EQ(std::ssize(plan_gate(variants, plans)), rungs + 1);
+  EXPECT_EQ(std::ssize(test::plan_gate(variants, plans)), rungs + 1);
   return allocations - before;
 }
 
@@ -93,9 +93,9 @@ int64_t allocations_of_a_check(int rungs) {
   const Stored stored = load_report(folder.path());
   const VariantRuns runs(stored.variants, stored.runs);
   CheckedRows rows(stored);
-  for (const Variant& variant : stored.variants) rows.look(variant, runs);
+  for (const Variant& variant : stored.variants) rows.update(variant, runs);
   const int64_t before = allocations;
-  EXPECT_TRUE(rows.look(stored.variants.back(), runs).verdict.compared);
+  EXPECT_TRUE(rows.update(stored.variants.back(), runs).verdict.compared);
   return allocations - before;
 }
 

@@ -159,7 +159,7 @@ TEST(TimeToLoss, AFastRungThatMissesTheLossIsNoGain) {
 
 TEST(TimeToLoss, TheFindingNamesWhatIsUndecided) {
   Analysis a = report_reaching({{0, 0}, {0, 0}});
-  for (Row& row : a.rows) row.time_to_loss->told = false;
+  for (Row& row : a.rows) row.time_to_loss->enough_steps = false;
   EXPECT_EQ(finding(a),
             "The runs are too short to show whether a rung reaches a loss of 2.5: the test is the mean of 10 "
             "training losses, and they have fewer steps.");
@@ -177,7 +177,7 @@ TEST(TimeToLoss, TheFindingNamesWhatIsUndecided) {
 TEST(TimeToLoss, TooFewStepsAreUndecided) {
   const RunResult few = run_of({9, 9, 9}, {}), there = run_of({9, 9, 9, 9}, {{4, 3.0}}),
                   not_there = run_of({9, 9, 9, 9}, {{4, 5}});
-  EXPECT_FALSE(time_to_loss({&few}, 9.5)->told);
+  EXPECT_FALSE(time_to_loss({&few}, 9.5)->enough_steps);
   EXPECT_EQ(text_of(time_to_loss({&few}, 9.5)), "too few steps to tell");
   EXPECT_TRUE(time_to_loss({&there, &not_there}, 3.0)->in_some_rounds);
   EXPECT_EQ(text_of(time_to_loss({&there, &not_there}, 3.0)), "not in every round");

@@ -152,7 +152,7 @@ Table size_table(const std::vector<ProjectedSize>& sizes) {
     std::vector<std::string> row = {model, count(real(devices))};
     if (plan.fitting.empty()) {
       row.emplace_back("nothing fits");
-      row.resize(table.columns.size(), std::string(kUnknown));
+      row.resize(table.columns.size(), kUnknown);
       if (plan.smallest) row[6] = bytes(plan.smallest->memory.total());
     } else {
       const auto& [mix, memory, cost] = plan.fitting.front();
@@ -177,14 +177,14 @@ Table published_table(const std::vector<ProjectedRun>& runs) {
          to_string(published.problem.precision),
          std::to_string(published.problem.global_batch) + " x " + std::to_string(published.problem.seq_len),
          mesh_text(run.mix) + ", " + sharding_text(run.mix), grouped(published.tokens_per_second),
-         fits ? grouped(run.tokens_per_second) : std::string(kUnknown),
-         fits ? change(1 + run.error(), 0) : "nothing fits", published.note});
+         fits ? grouped(run.tokens_per_second) : kUnknown, fits ? change(1 + run.error(), 0) : "nothing fits",
+         published.note});
   }
   return table;
 }
 }  // namespace
 
-std::string mfu_text(double mfu) { return mfu > 0 ? percent(mfu, 1) : std::string(kUnknown); }
+std::string mfu_text(double mfu) { return mfu > 0 ? percent(mfu, 1) : kUnknown; }
 
 std::string plan_text(const MeshPlan& plan, const std::string& model, size_t top, TableForm form) {
   std::string text = heading(summary(plan, model), form);

@@ -318,21 +318,19 @@ class Cases {
   std::vector<Form> forms_;
   std::vector<Placed> cases_;
 };
-
-const Record<CheckCase>& case_record() {
-  using T = CheckCase;
-  static const auto record =
-      Record<T>::given("case")
-          .field("id", &T::id, "identifier of the case", {.required = true})
-          .field("kind", &T::kind, "kind of the case", {.required = true})
-          .field("subjects", &T::subjects, "plugins that the case checks", {.required = true})
-          .field("spec", &T::spec, "the run that it trains", {.required = true})
-          .field("skip", &T::skip, "why the case cannot run here")
-          .field("skip_code", &T::skip_code, "kind of that error")
-          .field("without_values", &T::without_values, "nothing is compared");
-  return record;
-}
 }  // namespace
+
+static Record<CheckCase> record_of(const CheckCase*) {
+  using T = CheckCase;
+  return Record<T>::given("case")
+      .field("id", &T::id, "identifier of the case", {.required = true})
+      .field("kind", &T::kind, "kind of the case", {.required = true})
+      .field("subjects", &T::subjects, "plugins that the case checks", {.required = true})
+      .field("spec", &T::spec, "the run that it trains", {.required = true})
+      .field("skip", &T::skip, "why the case cannot run here")
+      .field("skip_code", &T::skip_code, "kind of that error")
+      .field("without_values", &T::without_values, "nothing is compared");
+}
 
 std::vector<SmallModel> small_models() {
   const Json llama = {{"vocab_size", 64}, {"dim", 32},       {"n_layers", 2},
@@ -378,9 +376,9 @@ std::vector<SmallModel> small_models() {
   return models;
 }
 
-Json to_json(const CheckCase& c) { return case_record().write(c); }
+Json to_json(const CheckCase& c) { return fields_of<CheckCase>().write(c); }
 CheckCase check_case_from_json(const Json& json, const std::string& where) {
-  return case_record().read(json, where);
+  return fields_of<CheckCase>().read(json, where);
 }
 
 bool keeps_its_bits(const CheckCase& c, const Catalogue& catalogue) {

@@ -95,7 +95,7 @@ void check_state_of(const CheckCase& c, const RunSpec& spec, const CheckContext&
 std::string check_resume(const CheckCase& c, const CheckContext& context) {
   // On a GPU, atomic additions sum in any order.
   const double tolerance =
-      context.device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
+      context.device.is_cpu() ? 0 : allowance_of(Effect::rounding, Arithmetic::reduced).norm;
   // The second number of steps has no factor in common with the first: no state is the initial one after
   // both.
   RunSpec shorter = c.spec;

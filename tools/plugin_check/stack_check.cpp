@@ -97,9 +97,9 @@ Tolerance tolerance_for(Effect effect) {
     case Effect::exact:
       return {};
     case Effect::precision:
-      return {tolerance_of(effect, Arithmetic::reduced), 0.1, 0.2, 0.5};
+      return {allowance_of(effect, Arithmetic::reduced).loss, 0.1, 0.2, 0.5};
     default: {
-      const double all = tolerance_of(effect, Arithmetic::fp32);
+      const double all = allowance_of(effect, Arithmetic::fp32).loss;
       return {all, all, all, all};
     }
   }

@@ -11,58 +11,37 @@
 
 namespace optrush {
 namespace {
-/// The tolerances of an effect by arithmetic.
-struct Line {
-  Effect effect;
+struct ByArithmetic {
   double fp64, fp32, reduced;
+  double of(Arithmetic arithmetic) const {
+    return arithmetic == Arithmetic::fp64 ? fp64 : arithmetic == Arithmetic::fp32 ? fp32 : reduced;
+  }
 };
+struct Tolerances {
+  Effect effect;
+  ByArithmetic losses;  ///< largest relative difference of two losses in one of the first steps
+  /// The same of gradient norms, over the first kNormSteps steps. Over stacks, seeds and learning rates of
+  /// 3e-4 and 3e-3 on two small models, norms differed 10 to 50 times as much as losses. A step's sum in
+  /// place of its mean, or a missing rank or scale, changes them by a factor.
+  ByArithmetic norms;
+};
+constexpr std::array<Tolerances, 5> kTolerances = {{
+    // The same operations in the same order give the same bits in every arithmetic.
+    {Effect::exact, {0, 0, 0}, {0, 0, 0}},
+    // Losses: unit roundoff (1e-16, 6e-8, 4e-3), increased by a dozen AdamW steps and averaged over thousands
+    // of tokens. Norms, measured: at most 9e-6 in fp32 and 3 % in bf16.
+    {Effect::rounding, {1e-9, 1e-4, 5e-3}, {1e-8, 1e-3, 0.1}},
+    // bf16 has 8 bits (0.4 % per operation) and fp8 has 4. After ten steps of a tiny model the losses
+    // differed by 0.04 % and 0.8 %. A wrong mask changes the loss by much more than 2 %. A scale that is
+    // missing in every linear may change it less in so few steps, but changes the gradient norm. Norms,
+    // measured: at most 3 % in bf16 and 8 % in fp8.
+    {Effect::precision, {2e-2, 2e-2, 2e-2}, {0.25, 0.25, 0.25}},
+    // At an equal global batch, another split only changes the order of sums.
+    {Effect::batch, {1e-9, 1e-4, 5e-3}, {1e-8, 1e-3, 0.1}},
+    // Compared with its plain form, whose operations have another order.
+    {Effect::model, {1e-9, 1e-4, 5e-3}, {1e-8, 1e-3, 0.1}},
+}};
 
-template <size_t N>
-double tolerance_in(const std::array<Line, N>& table, Effect effect, Arithmetic arithmetic) {
-  const Line& line = *std::ranges::find(table, effect, &Line::effect);
-  return arithmetic == Arithmetic::fp64   ? line.fp64
-         : arithmetic == Arithmetic::fp32 ? line.fp32
-                                          : line.reduced;
-}
-}  // namespace
-
-/// The tolerances of losses: the largest relative difference of two losses in one of the first steps.
-double tolerance_of(Effect effect, Arithmetic arithmetic) {
-  static constexpr std::array<Line, 5> kTable = {{
-      // The same operations in the same order give the same bits in every arithmetic.
-      {Effect::exact, 0, 0, 0},
-      // Unit roundoff (1e-16, 6e-8, 4e-3), increased by a dozen AdamW steps and averaged over thousands of
-      // tokens.
-      {Effect::rounding, 1e-9, 1e-4, 5e-3},
-      // bf16 has 8 bits (0.4 % per operation) and fp8 has 4. After ten steps of a tiny model the losses
-      // differed by 0.04 % and 0.8 %. A wrong mask changes the loss by much more than 2 %. A scale that is
-      // missing in every linear may change it less in so few steps, but changes the gradient norm.
-      {Effect::precision, 2e-2, 2e-2, 2e-2},
-      // At an equal global batch, another split only changes the order of sums.
-      {Effect::batch, 1e-9, 1e-4, 5e-3},
-      // Compared with its plain form, whose operations have another order.
-      {Effect::model, 1e-9, 1e-4, 5e-3},
-  }};
-  return tolerance_in(kTable, effect, arithmetic);
-}
-
-/// The tolerances of gradient norms, over the first kNormSteps steps. Over stacks, seeds and learning rates
-/// of 3e-4 and 3e-3 on two small models, norms differed 10 to 50 times as much as losses. A step's sum in
-/// place of its mean, or a missing rank or scale, changes them by a factor.
-double norm_tolerance_of(Effect effect, Arithmetic arithmetic) {
-  static constexpr std::array<Line, 5> kTable = {{
-      {Effect::exact, 0, 0, 0},
-      // Measured: at most 9e-6 in fp32 and 3 % in bf16.
-      {Effect::rounding, 1e-8, 1e-3, 0.1},
-      // Measured: at most 3 % in bf16 and 8 % in fp8.
-      {Effect::precision, 0.25, 0.25, 0.25},
-      {Effect::batch, 1e-8, 1e-3, 0.1},
-      {Effect::model, 1e-8, 1e-3, 0.1},
-  }};
-  return tolerance_in(kTable, effect, arithmetic);
-}
-
-namespace {
 /// An error of a gradient's scale appears in the first steps, and in many of them. Later, updates have fed
 /// differences back so often that norms of equally good runs differ: by up to 30 % after 20 steps in bf16.
 /// Each of the first kNormsAlone norms counts. Of the later ones up to kNormSteps the median difference
@@ -337,33 +316,38 @@ double allowed_rise(const std::vector<double>& losses, const std::optional<Curve
   return std::max(0.0, of_base.value) + kRiseInStandardErrors * scatter;
 }
 
+void add_message(GateVerdict& verdict, const std::string& text) {
+  verdict.message += (verdict.message.empty() ? "" : "; ") + text;
+}
+
 void ask_for_a_fall(const std::vector<double>& losses, const std::optional<Curve>& base,
                     GateVerdict& verdict) {
-  const auto say = [&](const std::string& text) {
-    verdict.message += (verdict.message.empty() ? "" : "; ") + text;
-  };
   if (losses.size() < kStepsForAFall)
-    return say("the check for a falling loss needs " + std::to_string(kStepsForAFall) +
-               " steps, and the run has " + std::to_string(losses.size()));
+    return add_message(verdict, "the check for a falling loss needs " + std::to_string(kStepsForAFall) +
+                                    " steps, and the run has " + std::to_string(losses.size()));
   const double rise = rise_of(losses).value;
   verdict.passed = rise < allowed_rise(losses, base);
-  say(rise < 0         ? "the loss falls"
-      : verdict.passed ? "the loss does not rise by more than it varies between batches"
-                       : "the loss does not fall");
+  add_message(verdict, rise < 0         ? "the loss falls"
+                       : verdict.passed ? "the loss does not rise by more than it varies between batches"
+                                        : "the loss does not fall");
 }
+
 void ask_to_overfit(const std::vector<Curve>& runs, double below, GateVerdict& verdict) {
   const auto last = [](const Curve& run) { return run.losses.back(); };
   const Curve& worst = *std::ranges::max_element(runs, {}, last);
-  const std::string steps = std::to_string(worst.losses.size()) + " steps";
-  if (!verdict.message.empty()) verdict.message += "; ";
   verdict.passed = last(worst) < below;
-  verdict.message += verdict.passed
-                         ? "the loss of one batch is " + three_digits(last(worst)) + " after " + steps
-                         : "the loss of one batch is " + three_digits(last(worst)) + " after " + steps +
-                               ", but train.overfit requires less than " + three_digits(below) +
-                               " (more steps or another learning rate may help)";
+  add_message(verdict, "the loss of one batch is " + three_digits(last(worst)) + " after " +
+                           std::to_string(worst.losses.size()) + " steps" +
+                           (verdict.passed ? ""
+                                           : ", but train.overfit requires less than " + three_digits(below) +
+                                                 " (more steps or another learning rate may help)"));
 }
 }  // namespace
+
+Allowance allowance_of(Effect effect, Arithmetic arithmetic) {
+  const Tolerances& of_effect = *std::ranges::find(kTolerances, effect, &Tolerances::effect);
+  return {of_effect.losses.of(arithmetic), of_effect.norms.of(arithmetic)};
+}
 
 GateVerdict judge(const GateCheck& check, const GateEvidence& evidence) {
   GateVerdict verdict;

@@ -12,15 +12,13 @@
 namespace optrush {
 /// The arithmetic of a whole training step.
 enum class Arithmetic : uint8_t { fp64, fp32, reduced };
-/// The largest allowed relative difference of two losses in one step; 0: equal bits.
-double tolerance_of(Effect, Arithmetic);
-/// The same for gradient norms, which scatter more, because a loss is a mean over all tokens.
-double norm_tolerance_of(Effect, Arithmetic);
 
-/// The largest allowed relative differences of two runs in one step; 0: equal bits.
+/// The largest allowed relative differences of two runs in one step; 0: equal bits. Gradient norms scatter
+/// more, because a loss is a mean over all tokens.
 struct Allowance {
   double loss = 0, norm = 0;
 };
+Allowance allowance_of(Effect, Arithmetic);
 
 /// Number of steps whose losses are compared individually; later, means of as many steps are compared. Equal
 /// bits are required in all steps.
@@ -51,10 +49,8 @@ struct GateCheck {
   bool compares() const { return reference || reference_variant >= 0; }
 };
 
-/// The checks of all variants. `plans[i]` is the plan of variants[i]. A variant without a plan is neither
-/// checked nor a reference. The report leaves out the plans of variants that failed or broke the gate.
-std::vector<GateCheck> plan_gate(const std::vector<Variant>&, const Plans&);
-/// The check of one variant, which must have a plan.
+/// The check of one variant, which must have a plan. `plans[i]` is the plan of variants[i]. A variant without
+/// a plan is no reference. The report leaves out the plans of variants that failed or broke the gate.
 GateCheck plan_check(const std::vector<Variant>&, const Plans&, int64_t variant);
 
 /// The curves that a check needs.

@@ -5,6 +5,7 @@
 
 #include "analysis/gate/gate.h"
 #include "base/text.h"
+#include "experiment/spec_difference.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -124,13 +125,17 @@ class Planner {
   void compare(const Difference& d, const Setup& a, const Setup& b) {
     const Arithmetic arithmetic = std::max(a.arithmetic(), b.arithmetic());
     check_.effect = d.effect;
-    const auto allowed_by = [&](Effect effect) {
-      return Allowance{tolerance_of(effect, arithmetic), norm_tolerance_of(effect, arithmetic)};
-    };
-    const Allowance rounding = allowed_by(Effect::rounding);
-    check_.allowed = allowed_by(d.effect);
+    const Allowance rounding = allowance_of(Effect::rounding, arithmetic);
+    check_.allowed = allowance_of(d.effect, arithmetic);
     check_.allowed_if_irreproducible = {std::max(check_.allowed.loss, rounding.loss),
                                         std::max(check_.allowed.norm, rounding.norm)};
+  }
+
+  void compare_with(int64_t reference) {
+    const Setup other = setup(reference);
+    compare(difference(setup_, other), setup_, other);
+    check_.reference_variant = reference;
+    check_.explanation = "every step is compared with " + quoted(reference);
   }
 
   /// Compares with a rung of the same task: the previous one, or for lower precision the last one in full
@@ -145,12 +150,9 @@ class Planner {
       if (const auto found = std::find_if(nearest, ancestors_.end(), full); found != ancestors_.end())
         chosen = *found;
     }
-    const Setup other = setup(chosen);
-    compare(difference(setup_, other), setup_, other);
-    check_.reference_variant = chosen;
-    check_.explanation = "every step is compared with " + quoted(chosen);
-    if (check_.effect == Effect::precision && !other.reduced())
-      check_.explanation += ", the last rung in " + other.train.dtype;
+    compare_with(chosen);
+    if (check_.effect == Effect::precision && !setup(chosen).reduced())
+      check_.explanation += ", the last rung in " + setup(chosen).train.dtype;
     return true;
   }
 
@@ -168,10 +170,8 @@ class Planner {
       if (full) break;
     }
     if (chosen < 0) return false;
-    const Setup other = setup(chosen);
-    compare(difference(setup_, other), setup_, other);
-    check_.reference_variant = chosen;
-    check_.explanation = "every step is compared with " + quoted(chosen) + ", of the same problem";
+    compare_with(chosen);
+    check_.explanation += ", of the same problem";
     return true;
   }
 
@@ -210,7 +210,8 @@ class Planner {
     check_.explanation =
         "the rung trains a different function or task: every step is compared with its reference (the base "
         "with " +
-        join(names(run)) + on_ranks(run) + "), and the loss must fall";
+        (run.plugins.empty() ? "its settings" : join(names_of(run.plugins))) + on_ranks(run) +
+        "), and the loss must fall";
     return true;
   }
 
@@ -237,8 +238,7 @@ class Planner {
   /// " on 2 ranks" if the number differs from the variant's; otherwise "".
   std::string on_ranks(const RunSpec& run) const {
     const int64_t ranks = run.train.world_size;
-    if (ranks == setup_.train.world_size) return "";
-    return " on " + counted(ranks, "rank");
+    return ranks == setup_.train.world_size ? "" : " on " + counted(ranks, "rank");
   }
 
   /// The batch differs: at an equal global batch, losses must agree.
@@ -335,13 +335,6 @@ class Planner {
     return run;
   }
 
-  static std::vector<std::string> names(const RunSpec& run) {
-    std::vector<std::string> names;
-    for (const auto& use : run.plugins) names.push_back(use.name);
-    if (names.empty()) names.emplace_back("its settings");
-    return names;
-  }
-
   const std::vector<Variant>& variants_;
   const Plans& plans_;
   const Variant& variant_;
@@ -353,12 +346,5 @@ class Planner {
 
 GateCheck plan_check(const std::vector<Variant>& variants, const Plans& plans, int64_t variant) {
   return Planner(variants, plans, variant).plan();
-}
-
-std::vector<GateCheck> plan_gate(const std::vector<Variant>& variants, const Plans& plans) {
-  std::vector<GateCheck> checks;
-  for (size_t i = 0; i < variants.size(); ++i)
-    if (plans.at(i)) checks.push_back(plan_check(variants, plans, static_cast<int64_t>(i)));
-  return checks;
 }
 }  // namespace optrush

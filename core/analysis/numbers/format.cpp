@@ -47,8 +47,7 @@ std::string interval_text(const Ratio& ratio) { return value_text(ratio) + " " +
 
 std::string ratio_text(const Ratio& ratio) {
   if (ratio.same_run) return std::string(to_string(Outcome::same_run));
-  if (!ratio.interval)
-    return value_text(ratio) + " (" + counted(static_cast<int64_t>(ratio.rounds), "round") + ", no claim)";
+  if (!ratio.interval) return value_text(ratio) + " (" + counted(ratio.rounds, "round") + ", no claim)";
   const Outcome outcome = verdict_of(ratio).outcome;
   return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
 }
@@ -69,6 +68,12 @@ std::string ratio_cell(const Ratio& ratio) {
 
 std::string name_in_text(const std::string& name) {
   return name.find(',') == std::string::npos ? name : "'" + name + "'";
+}
+
+void add_name(NamesBy& all, const std::string& common, const std::string& name) {
+  auto known = std::ranges::find(all, common, &NamesBy::value_type::first);
+  if (known == all.end()) known = all.insert(known, {common, {}});
+  known->second.push_back(name);
 }
 
 std::string listed_names(const std::vector<std::string>& names) {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/numbers/statistics.h"
@@ -9,7 +10,7 @@
 
 namespace optrush {
 /// Text for an unknown number.
-inline constexpr std::string_view kUnknown = "—";
+inline const std::string kUnknown = "—";
 
 /// A ratio without its interval, with as many digits: "2.07x", near 1 "1.004x".
 std::string value_text(const Ratio&);
@@ -31,13 +32,16 @@ std::string difference_text(const Ratio& perplexity);
 
 /// A name in a sentence; in quotes if it contains a comma: "'2 ranks, strong'".
 std::string name_in_text(const std::string& name);
+/// Names by what they have in common, in order of its first name.
+using NamesBy = std::vector<std::pair<std::string, std::vector<std::string>>>;
+void add_name(NamesBy&, const std::string& common, const std::string& name);
 /// For example "bf16, '2 ranks, strong', LoRA".
 std::string listed_names(const std::vector<std::string>& names);
 
 /// format(value), or "—".
 template <class T, class Format>
 std::string or_unknown(const std::optional<T>& value, Format format) {
-  return value ? format(*value) : std::string(kUnknown);
+  return value ? format(*value) : kUnknown;
 }
 
 /// Text for a cell of a Markdown table: one line, with characters of Markdown and HTML escaped.

@@ -52,10 +52,10 @@ Verdict verdict_of(const Ratio& ratio) {
 
 std::string what_would_tell(const Verdict& verdict) {
   if (verdict.outcome == Outcome::too_few)
-    return "a claim needs " + counted(static_cast<int64_t>(verdict.more.value_or(0)), "more round");
+    return "a claim needs " + counted(verdict.more.value_or(0), "more round");
   if (verdict.outcome != Outcome::undecided) return "";
   if (!verdict.more) return grouped(kMostUsefulRounds) + " rounds would not decide it";
-  return "about " + counted(static_cast<int64_t>(*verdict.more), "more round") + " would decide it";
+  return "about " + counted(*verdict.more, "more round") + " would decide it";
 }
 
 std::string describe(const Verdict& verdict) {

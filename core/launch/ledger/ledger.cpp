@@ -137,7 +137,7 @@ void Ledger::read_runs() {
                                   : "these stored runs do not belong to the present experiment (" + why +
                                         "); they were moved to replaced/: ") +
                      join(ids));
-  for (auto& [id, run] : runs_) take_late_plan(run, all_plans_);
+  for (auto& [id, run] : runs_) move_late_plan(run, all_plans_);
 }
 
 Stored Ledger::stored() const {

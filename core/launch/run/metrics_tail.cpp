@@ -27,7 +27,7 @@ std::string report(const std::string& line, Json entry, Json& steps) {
   if (entry["event"] != "step") return {};
   entry.erase("event");
   try {
-    const StepResult step = record_of(static_cast<const StepResult*>(nullptr)).read(entry);
+    const StepResult step = fields_of<StepResult>().read(entry);
     if (step.step != std::ssize(steps))
       return "step " + std::to_string(step.step) + " comes where step " + std::to_string(steps.size()) +
              " is expected: report each step once, in order, by one rank";

@@ -56,8 +56,8 @@ std::string change_of_spec(const Json& record, const Job& job, const std::option
 std::string note_of(const std::vector<JournalEntry>& restarts) {
   int64_t again = 0;
   for (const JournalEntry& restart : restarts) again += restart.made.value_or(0) - restart.kept.value_or(0);
-  std::string note = "it started again " + counted(std::ssize(restarts), "time") +
-                     " after a fault, and made " + counted(again, "step") + " again";
+  std::string note = "it started again " + counted(restarts.size(), "time") + " after a fault, and made " +
+                     counted(again, "step") + " again";
   for (size_t i = 0; i < std::min(restarts.size(), kMostListed); ++i)
     note += (i == 0 ? ": " : "; ") + description_of(restarts[i]);
   if (restarts.size() > kMostListed)

@@ -84,7 +84,7 @@ std::string last_lines(const std::string& log_name, const std::string& log) {
 }
 
 std::string store_job(const fs::path& run_folder, const Job& job) {
-  if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
+  if (job.external) write_json(run_folder / "external.json", record::written(*job.external));
   return write_hashed(run_folder / "spec.json", to_json(job.spec));
 }
 

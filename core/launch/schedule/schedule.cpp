@@ -126,6 +126,6 @@ Job Schedule::job(RunSpec spec, Purpose purpose, int64_t round) const {
 
 std::string identity_of(const Job& job) {
   const std::string spec = spec_sha256(job.spec);
-  return job.external ? sha256(spec + to_json(*job.external).dump()) : spec;
+  return job.external ? sha256(spec + record::written(*job.external).dump()) : spec;
 }
 }  // namespace optrush

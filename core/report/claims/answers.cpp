@@ -36,7 +36,7 @@ void add_time_to_loss(const Analysis& a, Claims& claims) {
                 row.same_as < 0 && same_task(a.spec(row), a.variants.front().spec);
        })) {
     any = true;
-    if (!row->time_to_loss->told) continue;
+    if (!row->time_to_loss->enough_steps) continue;
     reaches.in_some_rounds |= row->time_to_loss->in_some_rounds;
     if (row->time_to_loss->seconds)
       reaches.there.push_back(row);
@@ -127,12 +127,11 @@ void add_changes(const Analysis& a, const Grid& grid, Claims& claims) {
   for (Changes& changes : found)
     if (!changes.quantities.empty()) claims.push_back({Weight::other, std::move(changes)});
 }
-
 }  // namespace
 
 bool misses_loss(const Analysis& a, const Row& row) {
   const auto& mine = row.time_to_loss;
-  if (!mine || !mine->told || mine->seconds) return false;
+  if (!mine || !mine->enough_steps || mine->seconds) return false;
   return std::ranges::any_of(a.rows, [&](const Row& other) {
     const auto& there = other.time_to_loss;
     return other.ok() && there && there->seconds && there->validated == mine->validated;
@@ -203,7 +202,7 @@ void add_scaling(const Analysis& a, Claims& claims) {
 
 void add_programs(const Analysis& a, Claims& claims) {
   constexpr int kMost = 2;  // in the headline
-  int told = 0;
+  int stated = 0;
   for (const OtherProgram& program : a.programs) {
     const auto& external = a.variant(program.variant).external;
     if ((external && !external->headline) || !program.comparison.speed || !program.comparison.speed->interval)
@@ -211,7 +210,7 @@ void add_programs(const Analysis& a, Claims& claims) {
     Relation relation = relation_of(a, *a.row(program.fastest), program.comparison);
     relation.name = stack_name(a, *relation.row);
     claims.push_back(
-        {++told > kMost ? Weight::detail : Weight::answer,
+        {++stated > kMost ? Weight::detail : Weight::answer,
          Trains{.relation = relation,
                 .remark = a.row(program.variant)->checked ? "" : " (whose losses could not be compared)"}});
   }

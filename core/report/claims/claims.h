@@ -33,10 +33,7 @@ bool misses_loss(const Analysis&, const Row&);
 
 /// The rows that ended well and meet `wanted`, in order.
 Rows select(const Analysis& a, auto&& wanted) {
-  Rows rows;
-  for (const Row& row : a.rows)
-    if (row.ok() && wanted(row)) rows.push_back(&row);
-  return rows;
+  return rows_where(a.rows, [&](const Row& row) { return row.ok() && wanted(row); });
 }
 /// Whether a row may be called fastest: it solves the base's problem and does not train worse.
 bool is_rival(const Analysis&, const Row&);

@@ -58,7 +58,7 @@ std::string against_first(const ComparedReports& compared, size_t report) {
                                         : "Against " + other + ", " + name + " is " + join(claims, " and ")};
   for (const Outcome outcome : {Outcome::alike, Outcome::undecided, Outcome::too_few})
     if (const Lines& lines = by_outcome[outcome]; !lines.empty())
-      parts.push_back(std::string(to_string(outcome)) + " in " + counted(std::ssize(lines), "rung"));
+      parts.push_back(std::string(to_string(outcome)) + " in " + counted(lines.size(), "rung"));
   for (const Outcome outcome : {Outcome::faster, Outcome::slower})
     if (const Lines& lines = over_base[outcome]; !lines.empty())
       parts.push_back(std::string(to_string(outcome)) +

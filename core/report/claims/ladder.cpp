@@ -11,11 +11,6 @@ namespace optrush {
 namespace {
 constexpr double kLargeSaving = 0.2;  ///< a smaller saving of memory does not make a stack the smallest
 
-Rows those(Rows rows, auto&& wanted) {
-  std::erase_if(rows, [&](const Row* row) { return !wanted(*row); });
-  return rows;
-}
-
 /// The rows of a ladder that ended well, by the available figures.
 struct Ladder {
   Rows all;     ///< rows with a speed relative to the row before
@@ -29,9 +24,10 @@ struct Ladder {
 Ladder ladder_of(const Analysis& a) {
   Ladder ladder;
   ladder.all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
-  ladder.known = those(ladder.all, [](const Row& row) { return row.previous.speed->interval.has_value(); });
+  ladder.known =
+      rows_where(ladder.all, [](const Row& row) { return row.previous.speed->interval.has_value(); });
   ladder.over_base =
-      those(ladder.all, [](const Row& row) { return row.base.speed && row.base.speed->interval; });
+      rows_where(ladder.all, [](const Row& row) { return row.base.speed && row.base.speed->interval; });
   // More devices and other problems are separate questions, and the joint effect of several rungs can't rank
   // one of them.
   for (const Row* row : ladder.known) {
@@ -50,12 +46,12 @@ bool is_faster(const Row& row) { return row.base.speed->claim() && row.base.spee
 /// The stack of the answer: the fastest one with the base's problem. If none is faster than the base, the
 /// highest one, or of rungs beside each other the fastest. Null: no row may be called that.
 const Row* best_of(const Analysis& a, const Ladder& ladder) {
-  Rows rows = those(ladder.over_base, [&](const Row& row) { return !misses_loss(a, row); });
+  Rows rows = rows_where(ladder.over_base, [&](const Row& row) { return !misses_loss(a, row); });
   // The claim on scaling states the effect of more devices.
   if (!a.scaling.empty())
-    rows = those(rows, [&](const Row& row) { return row.devices == a.row(row.base.variant)->devices; });
-  const Rows rivals = those(rows, [&](const Row& row) { return is_rival(a, row); });
-  const Rows faster = those(rivals, is_faster);
+    rows = rows_where(rows, [&](const Row& row) { return row.devices == a.row(row.base.variant)->devices; });
+  const Rows rivals = rows_where(rows, [&](const Row& row) { return is_rival(a, row); });
+  const Rows faster = rows_where(rivals, is_faster);
   const auto value = [](const Row* row) { return row->base.speed->value; };
   if (!faster.empty()) return *std::ranges::max_element(faster, {}, value);
   if (rows.empty()) return nullptr;
@@ -113,7 +109,6 @@ void add_verdicts(const Relations& known, const Relations& all, const std::strin
   add_rungs(known, all, Outcome::alike, before, Weight::detail, claims);
   add_rungs(known, all, Outcome::undecided, before, Weight::open, claims);
 }
-
 }  // namespace
 
 Relation relation_of(const Analysis& a, const Row& row, const Comparison& c) {
@@ -157,8 +152,8 @@ void add_ladder(const Analysis& a, Claims& claims) {
       const Comparison& c = row->previous;
       const auto &its = a.plan(row->variant), &other = a.plan(c.variant);
       const bool model = its && other && its->model != other->model;
-      const bool told = row == best && c.variant == row->base.variant;
-      if (!c.speed->claim() || model != models || told) continue;
+      const bool stated = row == best && c.variant == row->base.variant;
+      if (!c.speed->claim() || model != models || stated) continue;
       const bool function = its && other && other_function(*its, *other);
       claims.push_back({model      ? Weight::answer
                         : function ? Weight::other
@@ -181,14 +176,14 @@ void add_ladder(const Analysis& a, Claims& claims) {
   }
   // The claim on the best stack states the rung of a stack that has only one.
   const bool one_rung = best != nullptr && best->previous.variant == best->base.variant;
-  const bool told = one_rung && ladder.known.size() == 1;
+  const bool stated = one_rung && ladder.known.size() == 1;
   const auto faster = [](const Relation& e) { return verdict_of(*e.speed).outcome == Outcome::faster; };
-  if (!told && !single.empty() && std::ranges::none_of(single, faster) &&
+  if (!stated && !single.empty() && std::ranges::none_of(single, faster) &&
       ladder.single.size() == ladder.known.size() && ladder.over_base.size() == ladder.known.size())
     claims.push_back({Weight::gain, Rungs{}});
   const bool only_gain = one_rung && std::ranges::count(ladder.single, best) > 0 && is_faster(*best) &&
                          std::ranges::count_if(single, faster) == 1;
-  if (!told) add_verdicts(single, all, "", only_gain ? Weight::detail : Weight::gain, claims);
+  if (!stated) add_verdicts(single, all, "", only_gain ? Weight::detail : Weight::gain, claims);
   for (const Row* row : ladder.joint) {
     if (row == best && row->previous.variant == row->base.variant) continue;
     Relation relation = relation_of(a, *row, row->previous);

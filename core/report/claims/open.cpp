@@ -16,7 +16,7 @@ bool is_compared(const Row& row) { return row.base.speed && !row.base.speed->sam
 std::string seen(const Row& row) {
   const Ratio& speed = *row.base.speed;
   return name_in_text(row.name) + " (" + ratio_only(speed.value) + " as fast as " +
-         name_in_text(row.base.name) + " in " + counted(static_cast<int64_t>(speed.rounds), "round") + ")";
+         name_in_text(row.base.name) + " in " + counted(speed.rounds, "round") + ")";
 }
 
 /// A training without a comparison.
@@ -24,7 +24,7 @@ std::string alone(const Row& row) {
   std::string text = name_in_text(row.name) + " trains " + grouped(*row.tokens_per_second) + " tokens/s";
   if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
   if (!row.validation.empty()) text += " and a validation loss of " + fixed(row.validation.back().loss, 4);
-  return text + ", in " + counted(std::ssize(row.steps), "step");
+  return text + ", in " + counted(row.steps.size(), "step");
 }
 
 std::string claim_needs(const Analysis& a) {
@@ -82,10 +82,8 @@ void add_too_few(const Analysis& a, Claims& claims) {
 
 std::string missing_warning(const Analysis& a) {
   if (a.missing_runs == 0) return "";
-  std::vector<std::string> names;
-  for (const Row& row : a.rows)
-    if (row.missing_rounds > 0) names.push_back(row.name);
-  return counted(static_cast<int64_t>(a.missing_runs), "run") + (a.missing_runs == 1 ? " has" : " have") +
+  const auto names = names_of(rows_where(a.rows, [](const Row& row) { return row.missing_rounds > 0; }));
+  return counted(a.missing_runs, "run") + (a.missing_runs == 1 ? " has" : " have") +
          " no result yet: " + listed_names(names) + ". To finish: optrush run " +
          std::filesystem::path(a.experiment.script).filename().string() + " --label " + a.experiment.label +
          " --resume, with the other options of the first call.";

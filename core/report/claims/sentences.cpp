@@ -138,8 +138,8 @@ std::string text(const Holds& claim, Form form) {
     parts.push_back(figure.measured.name + " (" + ratio(*figure.measured.speed, form) + ", published " +
                     ratio_only(figure.published) + (figure.holds() ? ")" : "; not shown)"));
   const auto held = std::ranges::count_if(claim.figures, &Holds::Figure::holds);
-  return "of " + counted(std::ssize(claim.figures), "published change") + " of speed " +
-         std::to_string(held) + (held == 1 ? " holds" : " hold") + " here: " + listed(std::move(parts), form);
+  return "of " + counted(claim.figures.size(), "published change") + " of speed " + std::to_string(held) +
+         (held == 1 ? " holds" : " hold") + " here: " + listed(std::move(parts), form);
 }
 
 std::string text(const Levels& claim, Form form) {
@@ -192,8 +192,8 @@ std::string text(const Exchange& claim, Form form) {
 }
 
 std::string text(const Differs& claim, Form) {
-  return "over " + counted(static_cast<int64_t>(claim.perplexity.rounds), "seed") + ", the last loss of " +
-         claim.name + " differs by " + difference_text(claim.perplexity) + " from " + claim.than +
+  return "over " + counted(claim.perplexity.rounds, "seed") + ", the last loss of " + claim.name +
+         " differs by " + difference_text(claim.perplexity) + " from " + claim.than +
          (claim.perplexity.interval && !claim.perplexity.claim() ? ", which may be chance" : "");
 }
 

@@ -9,24 +9,34 @@
 namespace optrush {
 namespace {
 using Cell = ComparedReports::Cell;
-
-std::string status_of(const Cell& cell) { return std::string(to_string(cell.status)); }
+using Line = ComparedReports::Line;
 
 /// The value, or the status if the rung failed.
 template <class Value>
 std::string cell_text(const std::optional<Cell>& cell, Value value) {
-  return !cell ? std::string(kUnknown) : cell->status == Status::ok ? value(*cell) : status_of(*cell);
+  if (!cell) return kUnknown;
+  return cell->status == Status::ok ? value(*cell) : std::string(to_string(cell->status));
+}
+
+/// A value from the report `i`.
+template <class Value>
+void add_report(Table& table, const ComparedReports& compared, size_t i, const std::string& what,
+                Value value) {
+  table.add({compared.reports[i].name + " " + what, true}, compared.lines,
+            [&](const Line& line) { return cell_text(line.cells[i], value); });
+}
+
+Table table_of_rungs(const ComparedReports& compared) {
+  Table table;
+  table.add({"rung"}, compared.lines, &Line::rung);
+  return table;
 }
 
 /// A value from every report.
 template <class Value>
 Table comparison_table(const ComparedReports& compared, const std::string& what, Value value) {
-  Table table({"rung"});
-  for (const auto& report : compared.reports) table.columns.push_back({report.name + " " + what, true});
-  for (const auto& line : compared.lines) {
-    table.rows.push_back({line.rung});
-    for (const auto& cell : line.cells) table.rows.back().push_back(cell_text(cell, value));
-  }
+  Table table = table_of_rungs(compared);
+  for (size_t i = 0; i < compared.reports.size(); ++i) add_report(table, compared, i, what, value);
   return table;
 }
 
@@ -44,37 +54,28 @@ std::string memory_text(const Cell& cell) {
   return number_text_of(cell, "peak_allocated_bytes") + change_text;
 }
 
+std::string versus_first(const ComparedReports& compared, size_t i) {
+  return compared.reports[i].name + " vs " + compared.reports[0].name;
+}
+
 /// Tokens/s of every report, the ratio to the first with its interval, and peak memory; for two reports in
 /// one table.
 std::vector<Table> main_tables(const ComparedReports& compared) {
-  const auto& reports = compared.reports;
-  const size_t n = reports.size();
+  const size_t n = compared.reports.size();
   const auto tokens = [](const Cell& cell) { return number_text_of(cell, "tokens_per_second"); };
-  Table speeds({"rung"});
+  Table speeds = table_of_rungs(compared);
   for (size_t i = 0; i < n; ++i) {
-    speeds.columns.push_back({reports[i].name + " tokens/s", true});
+    add_report(speeds, compared, i, "tokens/s", tokens);
     if (i == 0) continue;
-    speeds.bars.push_back({speeds.columns.size(), {}});
-    speeds.columns.push_back({reports[i].name + " vs " + reports[0].name, true});
+    Bars& bars = speeds.bars.emplace_back(speeds.columns.size());
+    for (const Line& line : compared.lines)
+      bars.intervals.push_back(line.cells[i] && line.cells[i]->speed ? line.cells[i]->speed->interval
+                                                                     : std::nullopt);
+    speeds.add({versus_first(compared, i), true}, compared.lines,
+               [&](const Line& line) { return or_unknown(line.cells[i], speed_ratio); });
   }
-  for (const auto& line : compared.lines) {
-    std::vector<std::string> cells = {line.rung};
-    for (size_t i = 0; i < n; ++i) {
-      cells.push_back(cell_text(line.cells[i], tokens));
-      if (i == 0) continue;
-      const bool ok = line.cells[i] && line.cells[i]->status == Status::ok;
-      cells.push_back(ok ? speed_ratio(*line.cells[i]) : std::string(kUnknown));
-      speeds.bars[i - 1].intervals.push_back(ok && line.cells[i]->speed ? line.cells[i]->speed->interval
-                                                                        : std::nullopt);
-    }
-    speeds.rows.push_back(std::move(cells));
-  }
-  Table memory = comparison_table(compared, "memory", memory_text);
-  if (n > 2) return {std::move(speeds), std::move(memory)};
-  for (size_t i = 1; i < memory.columns.size(); ++i) {
-    speeds.columns.push_back(memory.columns[i]);
-    for (size_t row = 0; row < speeds.rows.size(); ++row) speeds.rows[row].push_back(memory.rows[row][i]);
-  }
+  if (n > 2) return {std::move(speeds), comparison_table(compared, "memory", memory_text)};
+  for (size_t i = 0; i < n; ++i) add_report(speeds, compared, i, "memory", memory_text);
   return {std::move(speeds)};
 }
 
@@ -96,13 +97,10 @@ std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& co
     Table table = comparison_table(compared, "over base", [](const Cell& cell) {
       return or_unknown(cell.base_speed, [](const Ratio& speed) { return ratio_only(speed.value); });
     });
-    for (size_t i = 1; i < compared.reports.size(); ++i) {
-      table.columns.push_back({compared.reports[i].name + " vs " + compared.reports[0].name, true});
-      for (size_t row = 0; row < table.rows.size(); ++row)
-        table.rows[row].push_back(cell_text(compared.lines[row].cells[i], [](const Cell& cell) {
-          return or_unknown(cell.over_base, ratio_cell);
-        }));
-    }
+    const auto over_base = [](const Cell& cell) { return or_unknown(cell.over_base, ratio_cell); };
+    for (size_t i = 1; i < compared.reports.size(); ++i)
+      table.add({versus_first(compared, i), true}, compared.lines,
+                [&](const Line& line) { return cell_text(line.cells[i], over_base); });
     tables.emplace_back("Speed over the base", std::move(table));
   }
   if (any(compared, [](const Cell& cell) { return cell.trains_on_fewer; })) {
@@ -119,13 +117,11 @@ std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& co
 }
 
 Table context_table(const ComparedReports& compared) {
-  Table table({"context"});
-  for (const auto& report : compared.reports) table.columns.push_back({report.name});
-  for (const auto& fact : compared.facts) {
-    std::vector<std::string> cells = {fact.key};
-    cells.insert(cells.end(), fact.texts.begin(), fact.texts.end());
-    table.rows.push_back(std::move(cells));
-  }
+  Table table;
+  table.add({"context"}, compared.facts, &ComparedReports::Fact::key);
+  for (size_t i = 0; i < compared.reports.size(); ++i)
+    table.add({compared.reports[i].name}, compared.facts,
+              [&](const ComparedReports::Fact& fact) { return fact.texts[i]; });
   return table;
 }
 
@@ -138,7 +134,6 @@ std::vector<std::string> remarks(const ComparedReports& compared) {
                           compared.reports[i].name + ": " + line.cells[i]->differs + ".");
   return remarks;
 }
-
 }  // namespace
 
 void add_answer(const Analysis& a, ComparedReports::Report& report) {

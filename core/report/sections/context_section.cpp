@@ -80,7 +80,7 @@ void add_plugins(const Analysis& a, Table& table) {
 std::string about_gpu(const GpuSteps& gpu) {
   if (!gpu.spread) return "No run has five timed steps of equal work.";
   return "On the GPU, equal steps of a run varied by " + percent(*gpu.spread) + " in time (median of " +
-         counted(static_cast<int64_t>(gpu.runs), "run") + "; quiet: below " + percent(kQuietSpread, 0) + ").";
+         counted(gpu.runs, "run") + "; quiet: below " + percent(kQuietSpread, 0) + ").";
 }
 }  // namespace
 

@@ -16,7 +16,7 @@ std::string teraflops(double flops) {
 
 /// For example "13 (2.10 GiB)".
 std::string with_bytes(const std::optional<double>& number, const std::optional<double>& size) {
-  if (!number) return std::string(kUnknown);
+  if (!number) return kUnknown;
   return count(*number) + (size.value_or(0) > 0 ? " (" + bytes(*size) + ")" : "");
 }
 
@@ -46,9 +46,8 @@ Table cost_table(const std::vector<CostLine>& lines) {
     cells.insert(cells.end(),
                  {with_bytes(cost.casts, cost.cast_bytes), or_unknown(cost.casts_of_a_weight, count),
                   or_unknown(cost.elementwise_bytes, bytes), or_unknown(cost.matmul_flops, teraflops),
-                  or_unknown(cost.attention_flops, teraflops),
-                  line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
-    if (gpu) cells.push_back(line.memory ? or_unknown(line.memory->reserved, bytes) : std::string(kUnknown));
+                  or_unknown(cost.attention_flops, teraflops), or_unknown(line.memory, planned_peak_text)});
+    if (gpu) cells.push_back(line.memory ? or_unknown(line.memory->reserved, bytes) : kUnknown);
     table.rows.push_back(std::move(cells));
   }
   return table;

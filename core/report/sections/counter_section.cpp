@@ -49,25 +49,22 @@ std::string over_ranks_text(const std::vector<const CounterResult*>& columns) {
 }  // namespace
 
 Section counter_section(const Analysis& a) {
-  Section section{
-      .title = "What plugins count",
-      .lead = "This table shows the counters of plugins.",
-      .paragraphs = {"Counters are medians over rounds. A counter per step is its growth in the timed steps "
-                     "divided by their number."},
-      .table = Table({"rung"})};
+  Section section{.title = "What plugins count",
+                  .lead = "This table shows the counters of plugins.",
+                  .paragraphs = {"Counters are medians over rounds. A counter per step is its growth in the "
+                                 "timed steps divided by their number."},
+                  .table = Table()};
   const auto columns = columns_of(a);
   if (std::ranges::any_of(a.rows, [](const Row& row) { return row.devices > 1 && !row.counters.empty(); }))
     section.paragraphs.front() += over_ranks_text(columns);
-  for (const auto* column : columns) section.table->columns.push_back({counter_title(*column), true});
-  for (const Row& row : a.rows) {
-    if (row.counters.empty()) continue;
-    std::vector<std::string>& cells = section.table->rows.emplace_back(1, row.name);
-    for (const auto* column : columns) {
+  const Rows rows = rows_where(a.rows, [](const Row& row) { return !row.counters.empty(); });
+  section.table->add({"rung"}, rows, &Row::name);
+  for (const auto* column : columns)
+    section.table->add({counter_title(*column), true}, rows, [&](const Row* row) {
       const auto found =
-          std::ranges::find_if(row.counters, [&](const auto& counter) { return counter.same_as(*column); });
-      cells.push_back(found == row.counters.end() ? std::string(kUnknown) : value_of(*found));
-    }
-  }
+          std::ranges::find_if(row->counters, [&](const auto& counter) { return counter.same_as(*column); });
+      return found == row->counters.end() ? kUnknown : value_of(*found);
+    });
   return section;
 }
 }  // namespace optrush

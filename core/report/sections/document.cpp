@@ -19,6 +19,121 @@
 namespace optrush {
 namespace {
 bool usable(const std::optional<Interval>& i) { return i && i->low > 0 && std::isfinite(i->high); }
+
+/// The name of the checkpoint or of the preset; otherwise the kind of model: "llama".
+std::string model_name(const RunSpec& base) {
+  if (const std::string checkpoint = base.model.value("checkpoint", ""); !checkpoint.empty())
+    return std::filesystem::path(checkpoint).filename().string();
+  for (const Preset& preset : llama_presets())
+    if (base.model_kind == "llama" && validate_model("llama", to_json(preset.spec), "") == base.model)
+      return preset.name;
+  return base.model_kind;
+}
+
+std::string parameters_text(double number) {
+  if (number < 1e6) return grouped(number) + " parameters";
+  return grouped(number / (number < 1e9 ? 1e6 : 1e9)) + (number < 1e9 ? " M" : " B") + " parameters";
+}
+
+/// For example "llama-3.2-1b, 1.24 B parameters, byte tokens", or the name of the base's program.
+std::string model_of(const Analysis& a) {
+  if (a.experiment.program) return program_name(*a.experiment.program);
+  std::string text = model_name(a.experiment.base);
+  if (!a.plans.empty() && a.plans.front() && a.plans.front()->parameters)
+    text += ", " + parameters_text(static_cast<double>(a.plans.front()->parameters->count));
+  return text + (a.experiment.base.data.kind == "text" ? ", byte tokens" : "");
+}
+
+/// Family, model and matrix units of a processor, because many processors have one name.
+std::string processor_text(const Json& cpu) {
+  std::string text = context_text(cpu, "name");
+  if (const std::string model = context_text(cpu, "model"); !model.empty()) text += " (" + model + ")";
+  if (const auto cores = number(cpu, "cores")) text += ", " + counted(std::llround(*cores), "core");
+  std::vector<std::string> units;
+  const Json sets = cpu.value("isa", Json::array());
+  for (const char* unit : {"amx_bf16", "avx512_bf16", "avx_vnni", "sme", "bf16"})
+    if (std::ranges::find(sets, unit) != sets.end()) units.emplace_back(unit);
+  if (sets.empty()) return text;
+  return text + ", " + (units.empty() ? "without bf16 instructions" : join(units, " "));
+}
+
+/// Model, machine, date and commit on one line.
+std::string byline_of(const Analysis& a) {
+  std::vector<std::string> parts = {model_of(a), machine_text(a.context),
+                                    context_text(a.context, "date").substr(0, 10)};
+  if (const std::string commit = context_text(a.context, "commit"); !commit.empty())
+    parts.push_back("commit " + commit);
+  std::erase(parts, "");
+  return join(parts, " · ");
+}
+
+Section program_section(const Analysis& a) {
+  Section section{.title = "Other programs",
+                  .lead =
+                      "This table compares the fastest rung with other programs that solved the same problem "
+                      "in the same rounds.",
+                  .table = Table({"program", ">tokens/s", ">peak memory", "fastest rung", ">vs program"})};
+  for (const auto& program : a.programs) {
+    const Row& row = *a.row(program.variant);
+    section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
+                                   or_unknown(row.memory.allocated, bytes), a.row(program.fastest)->name,
+                                   or_unknown(program.comparison.speed, ratio_text)});
+  }
+  return section;
+}
+
+Section ablation_section(const Analysis& a) {
+  Section section{.title = "Ablation",
+                  .lead =
+                      "This table compares the full stack with the stack without each rung, and each rung "
+                      "alone with the base.",
+                  .table = Table({"rung", ">speed in the full stack", ">speed alone",
+                                  ">peak memory in the full stack", ">peak memory alone"})};
+  const auto percent_more = [](double ratio) { return change(ratio); };
+  std::vector<std::string> others;
+  for (const auto& line : a.ablation) {
+    const std::string mark = line.differs.empty() ? "" : " †";
+    if (!mark.empty()) others.push_back(name_in_text(line.rung) + " (" + line.differs + ")");
+    section.table->rows.push_back(
+        {line.rung, or_unknown(line.in_stack, ratio_text) + mark, or_unknown(line.alone, ratio_text) + mark,
+         or_unknown(line.memory_in_stack, percent_more), or_unknown(line.memory_alone, percent_more)});
+  }
+  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others) + ".");
+  return section;
+}
+
+/// Everything that a search considered, by stage.
+Section tried_section(const Analysis& a) {
+  Section section;
+  if (!a.tried) return section;
+  section.title = "What was tried";
+  int64_t stacks = 0;
+  section.table = Table({">stage", "reference", "change", "tokens/s vs reference"});
+  const std::vector<TriedStage>& stages = a.tried->stages;
+  for (size_t i = 0; i < stages.size(); ++i)
+    for (const TriedStack& each : stages[i].stacks) {
+      section.table->rows.push_back({std::to_string(i + 1), stages[i].reference, each.change, each.result});
+      if (each.speed) ++stacks;
+    }
+  section.lead =
+      ("The search ran " + counted(stacks, "stack") + " in " + counted(stages.size(), "stage") +
+       "; each stage has its own report in tried/. " +
+       (a.tried->finished
+            ? "No further move is shown to be faster."
+            : "The time ended before every move from the last stack was tried, so a faster one may remain."));
+  return section;
+}
+
+Section note_section(const Analysis& a) {
+  Section section{.title = "Notes", .lead = "The program and its plugins made these remarks on the rungs."};
+  for (const Row& row : a.rows)
+    for (const auto& note : row.notes) section.bullets.push_back(row.name + ": " + note);
+  return section;
+}
+
+bool empty(const Section& s) {
+  return s.table ? s.table->rows.empty() : s.paragraphs.empty() && s.bullets.empty() && s.links.empty();
+}
 }  // namespace
 
 std::optional<Interval> Bars::axis() const {
@@ -71,13 +186,12 @@ Table::Table(std::initializer_list<std::string> titles) {
   }
 }
 
-void add_columns(Table& table, const std::vector<std::string_view>& names) {
-  for (const auto name : names) table.columns.push_back({quantity(name).title, true});
-}
-
-void add_cells(std::vector<std::string>& cells, const std::vector<std::string_view>& names, const Analysis& a,
-               const Row& row) {
-  for (const auto name : names) cells.push_back(cell_of(quantity(name), a, row));
+void add_columns(Table& table, const std::vector<std::string_view>& names, const Analysis& a,
+                 const Rows& rows) {
+  for (const auto name : names) {
+    const Quantity& q = quantity(name);
+    table.add({q.title, true}, rows, [&](const Row* row) { return cell_of(q, a, *row); });
+  }
 }
 
 std::string title_for(const std::string& what, const Family& family) {
@@ -85,136 +199,6 @@ std::string title_for(const std::string& what, const Family& family) {
   if (!of.empty()) of.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(of.front())));
   return of.empty() ? what : what + ": " + of;
 }
-
-namespace {
-/// The name of the checkpoint or of the preset; otherwise the kind of model: "llama".
-std::string model_name(const RunSpec& base) {
-  if (const std::string checkpoint = base.model.value("checkpoint", ""); !checkpoint.empty())
-    return std::filesystem::path(checkpoint).filename().string();
-  for (const Preset& preset : llama_presets())
-    if (base.model_kind == "llama" && validate_model("llama", to_json(preset.spec), "") == base.model)
-      return preset.name;
-  return base.model_kind;
-}
-
-std::string parameters_text(double number) {
-  if (number < 1e6) return grouped(number) + " parameters";
-  return grouped(number / (number < 1e9 ? 1e6 : 1e9)) + (number < 1e9 ? " M" : " B") + " parameters";
-}
-
-/// For example "llama-3.2-1b, 1.24 B parameters, byte tokens", or the name of the base's program.
-std::string model_of(const Analysis& a) {
-  if (a.experiment.program) return program_name(*a.experiment.program);
-  std::string text = model_name(a.experiment.base);
-  if (!a.plans.empty() && a.plans.front() && a.plans.front()->parameters)
-    text += ", " + parameters_text(static_cast<double>(a.plans.front()->parameters->count));
-  return text + (a.experiment.base.data.kind == "text" ? ", byte tokens" : "");
-}
-
-/// Family, model and matrix units of a processor, because many processors have one name.
-std::string processor_text(const Json& cpu) {
-  std::string text = context_text(cpu, "name");
-  if (const std::string model = context_text(cpu, "model"); !model.empty()) text += " (" + model + ")";
-  if (const auto cores = number(cpu, "cores")) text += ", " + counted(std::llround(*cores), "core");
-  std::vector<std::string> units;
-  const Json sets = cpu.value("isa", Json::array());
-  for (const char* unit : {"amx_bf16", "avx512_bf16", "avx_vnni", "sme", "bf16"})
-    if (std::ranges::find(sets, unit) != sets.end()) units.emplace_back(unit);
-  if (sets.empty()) return text;
-  return text + ", " + (units.empty() ? "without bf16 instructions" : join(units, " "));
-}
-
-/// Model, machine, date and commit on one line.
-std::string byline_of(const Analysis& a) {
-  std::vector<std::string> parts = {model_of(a), machine_text(a.context),
-                                    context_text(a.context, "date").substr(0, 10)};
-  if (const std::string commit = context_text(a.context, "commit"); !commit.empty())
-    parts.push_back("commit " + commit);
-  std::erase(parts, "");
-  return join(parts, " · ");
-}
-
-Section program_section(const Analysis& a) {
-  Section section{
-      .title = "Other programs",
-      .lead =
-          "This table compares the fastest rung with other programs that solved the same problem in the "
-          "same rounds.",
-      .table = Table({"program", ">tokens/s", ">peak memory", "fastest rung", ">vs program"})};
-  for (const auto& program : a.programs) {
-    const Row& row = *a.row(program.variant);
-    section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
-                                   or_unknown(row.memory.allocated, bytes), a.row(program.fastest)->name,
-                                   or_unknown(program.comparison.speed, ratio_text)});
-  }
-  return section;
-}
-
-Section ablation_section(const Analysis& a) {
-  Section section{.title = "Ablation",
-                  .lead =
-                      "This table compares the full stack with the stack without each rung, and each rung "
-                      "alone with the base.",
-                  .table = Table({"rung", ">speed in the full stack", ">speed alone",
-                                  ">peak memory in the full stack", ">peak memory alone"})};
-  const auto percent_more = [](double ratio) { return change(ratio); };
-  std::vector<std::string> others;
-  for (const auto& line : a.ablation) {
-    const std::string mark = line.differs.empty() ? "" : " †";
-    if (!mark.empty()) others.push_back(name_in_text(line.rung) + " (" + line.differs + ")");
-    section.table->rows.push_back(
-        {line.rung, or_unknown(line.in_stack, ratio_text) + mark, or_unknown(line.alone, ratio_text) + mark,
-         or_unknown(line.memory_in_stack, percent_more), or_unknown(line.memory_alone, percent_more)});
-  }
-  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others) + ".");
-  return section;
-}
-
-/// Everything that a search considered, by stage.
-Section tried_section(const Analysis& a) {
-  Section section;
-  if (!a.tried) return section;
-  section.title = "What was tried";
-  int64_t stacks = 0;
-  section.table = Table({">stage", "reference", "change", "tokens/s vs reference"});
-  const std::vector<TriedStage>& stages = a.tried->stages;
-  for (size_t i = 0; i < stages.size(); ++i)
-    for (const TriedStack& each : stages[i].stacks) {
-      section.table->rows.push_back({std::to_string(i + 1), stages[i].reference, each.change, each.result});
-      if (each.speed) ++stacks;
-    }
-  section.lead =
-      ("The search ran " + counted(stacks, "stack") + " in " + counted(std::ssize(stages), "stage") +
-       "; each stage has its own report in tried/. " +
-       (a.tried->finished
-            ? "No further move is shown to be faster."
-            : "The time ended before every move from the last stack was tried, so a faster one may remain."));
-  return section;
-}
-
-Section note_section(const Analysis& a) {
-  Section section{.title = "Notes", .lead = "The program and its plugins made these remarks on the rungs."};
-  for (const Row& row : a.rows)
-    for (const auto& note : row.notes) section.bullets.push_back(row.name + ": " + note);
-  return section;
-}
-
-/// The warnings of runs in order of the table, without repetition, each with its rungs.
-std::vector<std::pair<std::string, std::vector<std::string>>> warned_rungs(const std::vector<Row>& rows) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> found;
-  for (const Row& row : rows)
-    for (const auto& warning : row.warnings) {
-      auto same = std::ranges::find(found, warning, [](const auto& entry) { return entry.first; });
-      if (same == found.end()) same = found.insert(same, {warning, {}});
-      same->second.push_back(name_in_text(row.name));
-    }
-  return found;
-}
-
-bool empty(const Section& s) {
-  return s.table ? s.table->rows.empty() : s.paragraphs.empty() && s.bullets.empty() && s.links.empty();
-}
-}  // namespace
 
 std::string context_text(const Json& context, const char* name) {
   const auto found = context.find(name);
@@ -245,8 +229,10 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     warnings.push_back(text);
   if (const std::string text = disturbed_warning(disturbed_rounds(a.rows), !a.tried); !text.empty())
     warnings.push_back(text);
-  for (const auto& [warning, rungs] : warned_rungs(a.rows))
-    warnings.push_back(join(rungs) + ": " + warning + ".");
+  NamesBy rungs;
+  for (const Row& row : a.rows)
+    for (const auto& warning : row.warnings) add_name(rungs, warning, row.name);
+  for (const auto& [warning, names] : rungs) warnings.push_back(listed_names(names) + ": " + warning + ".");
   if (a.drift && std::abs(a.drift->last / a.drift->first - 1) > kFar)
     warnings.push_back("The speed of the base changed by " + change(a.drift->last / a.drift->first) +
                        " from its rounds to its last run, so the machine was not steady. Ratios within a "

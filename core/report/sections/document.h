@@ -1,8 +1,10 @@
 #pragma once
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/analysis.h"
@@ -37,15 +39,21 @@ struct Table {
   Table() = default;
   /// '>' in front of a title: a column of numbers.
   explicit Table(std::initializer_list<std::string> titles);
+  /// Appends a column with a cell for each item. All columns must have the same items.
+  template <class Items, class Cell>
+  void add(Column column, const Items& items, Cell cell) {
+    columns.push_back(std::move(column));
+    rows.resize(items.size());
+    for (size_t i = 0; i < items.size(); ++i) rows[i].push_back(std::invoke(cell, items[i]));
+  }
 
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;
   std::vector<Bars> bars;  ///< shown behind the text of a column
 };
 
-/// Appends columns (by their names in results.csv) to a table, and their cells to a row.
-void add_columns(Table&, const std::vector<std::string_view>&);
-void add_cells(std::vector<std::string>&, const std::vector<std::string_view>&, const Analysis&, const Row&);
+/// Appends columns, by their names in results.csv.
+void add_columns(Table&, const std::vector<std::string_view>& names, const Analysis&, const Rows&);
 
 /// A section of the report as plain text. The writers for Markdown and HTML escape it.
 struct Section {

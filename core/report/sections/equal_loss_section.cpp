@@ -9,7 +9,7 @@ namespace {
 std::string mean_of_last(const Row& row) {
   double sum = 0;
   for (const RoundEnd& end : row.ends) sum += end.last;
-  return row.ends.empty() ? std::string(kUnknown) : fixed(sum / static_cast<double>(row.ends.size()), 4);
+  return row.ends.empty() ? kUnknown : fixed(sum / static_cast<double>(row.ends.size()), 4);
 }
 
 /// The rows that differ from the base by a time to the loss or by a loss.
@@ -24,35 +24,34 @@ Section equal_loss_section(const Analysis& a) {
       std::ranges::any_of(a.rows, [](const Row& row) { return row.base.perplexity.has_value(); });
   Section section{.title = timed ? "Time to an equal loss" : "Losses over seeds",
                   .lead = "Each rung is compared with the base in the same rounds" +
-                          std::string(a.experiment.seeds.empty() ? "." : ", which have the same seeds."),
-                  .table = Table({"rung", ">tokens/s vs base"})};
-  auto& columns = section.table->columns;
-  if (timed)
-    for (const char* title : {"steps", "time to loss", "as soon as the base"})
-      columns.push_back({title, true});
-  if (seeded)
-    for (const char* title : {"last loss, mean", "difference from the base"})
-      columns.push_back({title, true});
-  for (const Row& row : a.rows) {
-    if (!is_compared(row) && !(row.variant == 0 && row.ok())) continue;
-    std::vector<std::string> cells = {row.name, or_unknown(row.base.speed, ratio_text)};
-    if (timed) {
-      const auto& time = row.time_to_loss;
-      cells.push_back(time && time->steps ? std::to_string(*time->steps) : std::string(kUnknown));
-      cells.push_back(time && time->seconds ? duration(*time->seconds) : text_of(time));
-      cells.push_back(or_unknown(row.base.time_to_loss, ratio_text));
-    }
-    if (seeded) {
-      cells.push_back(mean_of_last(row));
-      cells.push_back(or_unknown(row.base.perplexity, difference_text));
-    }
-    section.table->rows.push_back(std::move(cells));
+                          std::string(a.experiment.seeds.empty() ? "." : ", which have the same seeds.")};
+  const Rows rows =
+      rows_where(a.rows, [](const Row& row) { return is_compared(row) || (row.variant == 0 && row.ok()); });
+  Table table;
+  const auto add = [&](const char* title, auto&& cell) { table.add({title, true}, rows, cell); };
+  table.add({"rung"}, rows, &Row::name);
+  add("tokens/s vs base", [](const Row* row) { return or_unknown(row->base.speed, ratio_text); });
+  if (timed) {
+    add("steps", [](const Row* row) {
+      const auto& time = row->time_to_loss;
+      return time && time->steps ? std::to_string(*time->steps) : kUnknown;
+    });
+    add("time to loss", [](const Row* row) {
+      const auto& time = row->time_to_loss;
+      return time && time->seconds ? duration(*time->seconds) : text_of(time);
+    });
+    add("as soon as the base", [](const Row* row) { return or_unknown(row->base.time_to_loss, ratio_text); });
   }
+  if (seeded) {
+    add("last loss, mean", [](const Row* row) { return mean_of_last(*row); });
+    add("difference from the base",
+        [](const Row* row) { return or_unknown(row->base.perplexity, difference_text); });
+  }
+  section.table = std::move(table);
   if (timed)
     section.bullets.emplace_back(
         "1.05x as soon means that the rung needs 1/1.05 of the base's training time. Steps are of the round "
-        "with the "
-        "most; the time is the median of the rounds.");
+        "with the most; the time is the median of the rounds.");
   if (seeded)
     section.bullets.push_back(
         "The last loss is the last validation loss, or without validation the mean of the last " +

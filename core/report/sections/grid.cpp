@@ -11,7 +11,7 @@ namespace {
 std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoint& point,
                       const GridPoint* reference) {
   const auto value = number_of(quantity, a, *point.row);
-  if (!value) return std::string(kUnknown);
+  if (!value) return kUnknown;
   std::string text = text_of(quantity.unit, *value);
   if (reference == nullptr) return text;
   const auto other = number_of(quantity, a, *reference->row);
@@ -27,28 +27,27 @@ Section grid_section(const Analysis& a, const Grid& grid) {
   if (!view.against.empty())
     section.paragraphs.push_back("In brackets is the change from '" + view.against +
                                  "' with the same other choices.");
-  Table table({});
-  for (const auto& title : grid.titles) table.columns.push_back({title});
-  for (const auto& column : view.columns)
-    table.columns.push_back({title_in_grid(*quantity_of_grid(column)), true});
-  table.columns.push_back({"status"});
+  Table& table = section.table.emplace();
+  for (size_t i = 0; i < grid.titles.size(); ++i)
+    table.add({grid.titles[i]}, grid.points, [&](const GridPoint& point) { return point.choices[i]; });
+  for (const auto& column : view.columns) {
+    const Quantity& quantity = *quantity_of_grid(column);
+    table.add({title_in_grid(quantity), true}, grid.points, [&](const GridPoint& point) {
+      return grid_cell(a, quantity, point, reference_of(grid, point));
+    });
+  }
+  table.add({"status"}, grid.points,
+            [](const GridPoint& point) { return std::string(to_string(point.row->status)); });
   std::vector<std::string> others;
   for (const auto& point : grid.points) {
-    auto cells = point.choices;
     const GridPoint* reference = reference_of(grid, point);
-    const bool both = reference != nullptr && point.row->ok() && reference->row->ok();
-    if (const std::string differs =
-            both ? difference_of_problems(a, point.row->variant, a, reference->row->variant) : "";
+    if (reference == nullptr || !point.row->ok() || !reference->row->ok()) continue;
+    if (const auto differs = difference_of_problems(a, point.row->variant, a, reference->row->variant);
         !differs.empty())
       others.push_back(name_in_text(point.row->name) + " (" + differs + ")");
-    for (const auto& column : view.columns)
-      cells.push_back(grid_cell(a, *quantity_of_grid(column), point, reference));
-    cells.emplace_back(to_string(point.row->status));
-    table.rows.push_back(std::move(cells));
   }
   if (!others.empty())
     section.bullets.push_back("Not like for like with '" + view.against + "': " + join(others) + ".");
-  section.table = std::move(table);
   return section;
 }
 }  // namespace

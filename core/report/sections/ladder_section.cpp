@@ -15,7 +15,7 @@ namespace {
 /// like an answer.
 std::string speed_cell(const Comparison& c, int64_t expected) {
   constexpr size_t kShort = 24;  // the remark for † below also names the other row
-  if (!c.speed) return std::string(kUnknown);
+  if (!c.speed) return kUnknown;
   const std::string cell = ratio_cell(*c.speed) + (c.differs.empty() ? "" : " †");
   const bool named = c.variant != expected && (c.differs.empty() || c.name.size() <= kShort);
   return named ? cell + " vs " + c.name : cell;
@@ -23,7 +23,7 @@ std::string speed_cell(const Comparison& c, int64_t expected) {
 
 /// The same without the interval.
 std::string total_cell(const Comparison& c) {
-  if (!c.speed) return std::string(kUnknown);
+  if (!c.speed) return kUnknown;
   const std::string mark = c.differs.empty() ? "" : " †";
   const Outcome outcome = verdict_of(*c.speed).outcome;
   const std::string word(to_string(outcome));
@@ -73,7 +73,7 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
 }
 
 /// One line per environment that rows set.
-void tell_environments(const Analysis& a, const Rows& rows, Section& section) {
+void explain_environments(const Analysis& a, const Rows& rows, Section& section) {
   std::map<std::string, std::vector<std::string>> rungs;
   for (const Row* row : rows) {
     std::vector<std::string> variables;
@@ -86,7 +86,7 @@ void tell_environments(const Analysis& a, const Rows& rows, Section& section) {
 
 /// One line for all rows that are compared with another problem.
 void explain_other_problems(const Rows& rows, Section& section) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> explained;  // (reference, rows)
+  NamesBy explained;  // rows by reference
   for (const Row* row : rows) {
     const Comparison &previous = row->previous, &base = row->base;
     const bool one_reason =
@@ -98,10 +98,7 @@ void explain_other_problems(const Rows& rows, Section& section) {
                          (one_reason && c == &previous ? "" : " (" + c->differs + ")"));
     others.erase(std::unique(others.begin(), others.end()), others.end());
     if (others.empty()) continue;
-    const std::string against = join(others, " and ");
-    auto line = std::ranges::find(explained, against, &decltype(explained)::value_type::first);
-    if (line == explained.end()) line = explained.insert(line, {against, {}});
-    line->second.push_back(row->name);
+    add_name(explained, join(others, " and "), row->name);
   }
   for (const auto& [against, names] : explained)
     section.bullets.push_back("† " + listed_names(names) + ": not like for like with " + against + ".");
@@ -146,30 +143,23 @@ bool over_base_alone(const Rows& rows) {
 
 Table rung_table(const Analysis& a, const Rows& rows) {
   const bool one = over_base_alone(rows);
-  const std::string before = one ? "vs base" : "vs previous";
-  Table table({"rung", ">tokens/s"});
-  const bool fewer = std::ranges::any_of(rows, &Row::trains_on_fewer);
-  if (fewer) table.columns.push_back({"trained tokens/s", true});
+  Table table;
+  const auto add = [&](const char* title, auto&& cell) { table.add({title, true}, rows, cell); };
+  table.add({"rung"}, rows, &Row::name);
+  add("tokens/s", [](const Row* row) { return or_unknown(row->tokens_per_second, grouped); });
+  if (std::ranges::any_of(rows, &Row::trains_on_fewer))
+    add("trained tokens/s",
+        [](const Row* row) { return or_unknown(row->trained_tokens_per_second, grouped); });
   table.bars = {bars_of(rows, table.columns.size())};
-  table.columns.push_back({before, true});
-  if (!one) table.columns.push_back({"total", true});
-  table.columns.push_back({"peak memory", true});
-  const bool validated = std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); });
-  const bool timed = a.experiment.target_loss > 0;
-  if (validated) table.columns.push_back({"val. loss", true});
-  if (timed) table.columns.push_back({"time to loss", true});
-  table.columns.push_back({"check"});
-  for (const Row* row : rows) {
-    std::vector<std::string> cells = {row->name, or_unknown(row->tokens_per_second, grouped)};
-    if (fewer) cells.push_back(or_unknown(row->trained_tokens_per_second, grouped));
-    cells.push_back(speed_cell(row->previous, one ? 0 : row->variant - 1));
-    if (!one) cells.push_back(total_cell(row->base));
-    cells.push_back(memory_cell(*row));
-    if (validated) cells.push_back(cell_of(quantity("validation_loss"), a, *row));
-    if (timed) cells.push_back(time_cell(row->time_to_loss));
-    cells.push_back(loss_check(*row));
-    table.rows.push_back(std::move(cells));
-  }
+  add(one ? "vs base" : "vs previous",
+      [&](const Row* row) { return speed_cell(row->previous, one ? 0 : row->variant - 1); });
+  if (!one) add("total", [](const Row* row) { return total_cell(row->base); });
+  add("peak memory", [](const Row* row) { return memory_cell(*row); });
+  if (std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); }))
+    add("val. loss", [&](const Row* row) { return cell_of(quantity("validation_loss"), a, *row); });
+  if (a.experiment.target_loss > 0)
+    add("time to loss", [](const Row* row) { return time_cell(row->time_to_loss); });
+  table.add({"check"}, rows, [](const Row* row) { return loss_check(*row); });
   return table;
 }
 
@@ -227,8 +217,7 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
     section.bullets.push_back("Peak memory is the most that tensors hold in the timed steps." +
                               (changes ? " In brackets: the change from " + from + "." : ""));
   }
-  Rows sound = rows;
-  std::erase_if(sound, [](const Row* row) { return loss_check(*row) != "✓"; });
+  const Rows sound = rows_where(rows, [](const Row& row) { return loss_check(row) == "✓"; });
   if (sound.empty()) return;
   const auto learns = std::ranges::find_if(rows, [](const Row* row) { return row->overfit.has_value(); });
   section.bullets.push_back(
@@ -245,7 +234,7 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
 bool says_itself(Status status) { return status == Status::oom || status == Status::skipped; }
 
 /// States the failure of each row that failed.
-void tell_failures(const Rows& rows, Section& section) {
+void explain_failures(const Rows& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())
       section.bullets.push_back(name_in_text(row->name) +
@@ -254,9 +243,7 @@ void tell_failures(const Rows& rows, Section& section) {
 }
 
 void name_those_left_out(const Analysis& a, Section& section) {
-  std::vector<std::string> names;
-  for (const Row& row : a.rows)
-    if (!row.asked) names.push_back(row.name);
+  const auto names = names_of(rows_where(a.rows, [](const Row& row) { return !row.asked; }));
   if (!names.empty()) section.bullets.push_back("Left out by --only: " + listed_names(names) + ".");
 }
 
@@ -265,9 +252,9 @@ Section family_section(const Analysis& a, const Family& family) {
   if (!family.title.empty()) section.lead = "Speed, memory and losses of these rows, as in the first table.";
   section.table = rung_table(a, family.rows);
   explain_table(a, family.rows, section);
-  tell_failures(family.rows, section);
+  explain_failures(family.rows, section);
   explain_losses(a, family.rows, section);
-  tell_environments(a, family.rows, section);
+  explain_environments(a, family.rows, section);
   explain_other_problems(family.rows, section);
   explain_micro_batches(a, family.rows, section);
   explain_same_runs(a, family.rows, section);

@@ -10,12 +10,9 @@ namespace optrush {
 namespace {
 /// The number of compared rows that follow their reference.
 std::string loss_lead(const Rows& rows) {
-  std::vector<std::string> broken;
-  int64_t sound = 0;
-  for (const Row* row : rows) {
-    if (row->status == Status::broken) broken.push_back(row->name);
-    if (row->ok() && row->checked && row->variant != 0) ++sound;
-  }
+  const auto broken = names_of(rows_where(rows, [](const Row& row) { return row.status == Status::broken; }));
+  const auto sound = std::ranges::count_if(
+      rows, [](const Row* row) { return row->ok() && row->checked && row->variant != 0; });
   if (broken.empty() && sound == 0) return "This section shows the loss of every step.";
   if (broken.empty())
     return "The losses of " + counted(sound, "checked rung") + (sound == 1 ? " agree" : " all agree") +
@@ -26,8 +23,8 @@ std::string loss_lead(const Rows& rows) {
                            (sound == 1 ? " agree" : " all agree") + " with the reference.");
 }
 
-bool differs_from_reference(const Row* row) {
-  return std::ranges::any_of(row->losses_apart, [](double distance) { return distance > 0; });
+bool differs_from_reference(const Row& row) {
+  return std::ranges::any_of(row.losses_apart, [](double distance) { return distance > 0; });
 }
 }  // namespace
 
@@ -42,14 +39,14 @@ std::string loss_check(const Row& row) {
   if (!row.ok()) return "✗ " + std::string(to_string(row.status));
   if (row.previous.worse) return "✗ trains worse";
   if (row.overfit) return "✓";
-  if (row.variant == 0) return std::string(kUnknown);
+  if (row.variant == 0) return kUnknown;
   return row.checked ? "✓" : "not checked";
 }
 
 std::string loss_cell(const Row& row) {
-  if (!row.final_loss) return std::string(kUnknown);
+  if (!row.final_loss) return kUnknown;
   const std::string final = fixed(*row.final_loss, 4);
-  if (!row.loss_change) return std::string(kUnknown) + " (" + final + ")";
+  if (!row.loss_change) return kUnknown + " (" + final + ")";
   const double value = *row.loss_change;
   const std::string change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
   // Runs of the gate are shorter than the row's runs.
@@ -63,43 +60,39 @@ Section loss_section(const Family& family) {
                   .chart = "loss" + family.suffix,
                   .caption = "The chart shows the loss of every step of each rung's " +
                              shown_round(family.rows) + ", warm-up included."};
-  if (std::ranges::any_of(family.rows, differs_from_reference))
+  if (!rows_where(family.rows, differs_from_reference).empty())
     section.caption = "The upper chart shows the loss of every step of each rung's " +
                       shown_round(family.rows) +
                       ", warm-up included. The lower chart shows its relative difference from the reference; "
-                      "the dashed line is the largest difference "
-                      "allowed.";
+                      "the dashed line is the largest difference allowed.";
   section.table = Table(
       {"rung", ">last loss, and its change", "comparison", "result", ">loss tolerance", ">norm tolerance"});
   const auto allowed = [](double tolerance) {
     return tolerance == 0 ? std::string("equal bits") : share_text(tolerance);
   };
-  for (const Row* each : family.rows) {
-    const Row& row = *each;
-    if (!row.final_loss) continue;
+  for (const Row* row : family.rows) {
+    const GateVerdict& verdict = row->verdict;
+    if (!row->final_loss) continue;
     section.table->rows.push_back(
-        {row.name, loss_cell(row), row.gate.empty() ? std::string(kUnknown) : row.gate,
-         row.verdict.message.empty() ? std::string(kUnknown) : row.verdict.message,
-         row.verdict.compared ? allowed(row.verdict.loss.tolerance) : std::string(kUnknown),
-         or_unknown(row.verdict.norm, [&](const Deviation& d) { return allowed(d.tolerance); })});
+        {row->name, loss_cell(*row), row->gate.empty() ? kUnknown : row->gate,
+         verdict.message.empty() ? kUnknown : verdict.message,
+         verdict.compared ? allowed(verdict.loss.tolerance) : kUnknown,
+         or_unknown(verdict.norm, [&](const Deviation& d) { return allowed(d.tolerance); })});
   }
   section.lead = loss_lead(family.rows);
   section.bullets = {
       "The check compares the losses and gradient norms of the first steps, and the means of later losses. "
       "It uses means because equally good runs drift apart at single steps. Exact plugins must match in "
-      "every "
-      "step."};
+      "every step."};
   for (const LossLine& line : loss_lines(family.rows)) {
-    std::vector<std::string> names;
-    for (const Row* other : line.others) names.push_back(other->name);
+    const auto names = names_of(line.others);
     if (!names.empty())
       section.bullets.push_back("In the chart, the curve of " + name_in_text(line.row->name) +
                                 (names.size() == 1 ? " covers the curve of " : " covers the curves of ") +
                                 listed_names(names) + ".");
   }
-  std::vector<std::string> equal;
-  for (const Row* row : family.rows)
-    if (!row->losses_apart.empty() && !differs_from_reference(row)) equal.push_back(row->name);
+  const auto equal = names_of(rows_where(
+      family.rows, [](const Row& row) { return !row.losses_apart.empty() && !differs_from_reference(row); }));
   if (!equal.empty())
     section.bullets.push_back("Losses equal to the reference bit for bit, in the steps that both have: " +
                               listed_names(equal) + ".");
@@ -107,15 +100,15 @@ Section loss_section(const Family& family) {
 }
 
 Rows rows_over_time(const Analysis& a, const Rows& rows) {
-  Rows found;
-  for (const Row* row : rows)
-    if (row->ok() && row->runs_of() == row->variant &&
-        (a.experiment.target_loss > 0 || !row->validation.empty()) &&
-        !losses_by_time(row->steps, row->validation).empty())
-      found.push_back(row);
+  Rows found = rows_where(rows, [&](const Row& row) {
+    return row.ok() && row.runs_of() == row.variant &&
+           (a.experiment.target_loss > 0 || !row.validation.empty()) &&
+           !losses_by_time(row.steps, row.validation).empty();
+  });
   // Training and validation losses are not compared with each other.
-  if (std::ranges::any_of(found, [](const Row* row) { return !row->validation.empty(); }))
-    std::erase_if(found, [](const Row* row) { return row->validation.empty(); });
+  if (const Rows validated = rows_where(found, [](const Row& row) { return !row.validation.empty(); });
+      !validated.empty())
+    found = validated;
   // A single row is already in the chart of losses.
   return found.size() > 1 ? found : Rows();
 }
@@ -126,15 +119,14 @@ Section time_section(const Analysis& a, const Family& family) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const Row* row : rows)
     shortest = std::min(shortest, losses_by_time(row->steps, row->validation).back().seconds);
-  Section section{
-      .title = title_for("Loss over time", family),
-      .lead = "This section compares losses after the same training time.",
-      .chart = "time" + family.suffix,
-      .caption =
-          "The chart shows the loss of each rung's " + shown_round(rows) + " against the time of its steps.",
-      .table = Table({"rung", ">loss after " + duration(shortest), ">last loss", ">after"}),
-      .bullets = {"The first column shows the loss at the time at which the first rung had finished all its "
-                  "steps. It is interpolated between two losses."}};
+  Section section{.title = title_for("Loss over time", family),
+                  .lead = "This section compares losses after the same training time.",
+                  .chart = "time" + family.suffix,
+                  .caption = "The chart shows the loss of each rung's " + shown_round(rows) +
+                             " against the time of its steps.",
+                  .table = Table({"rung", ">loss after " + duration(shortest), ">last loss", ">after"}),
+                  .bullets = {"The first column shows the loss at the time at which the first rung had "
+                              "finished all its steps. It is interpolated between two losses."}};
   for (const Row* row : rows) {
     const auto losses = losses_by_time(row->steps, row->validation);
     section.table->rows.push_back(

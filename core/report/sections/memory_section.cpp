@@ -9,8 +9,7 @@ namespace {
 /// For example "Peak memory ranges from 129 MiB (checkpointing) to 374 MiB (bf16 autocast); predictions are
 /// within 8.5 %."
 std::string memory_lead(const Rows& all) {
-  Rows rows = all;
-  std::erase_if(rows, [](const Row* row) { return !row->memory.allocated; });
+  const Rows rows = rows_where(all, [](const Row& row) { return row.memory.allocated.has_value(); });
   if (rows.empty()) return "This section shows the memory that tensors and processes hold.";
   const auto peak = [](const Row* row) { return *row->memory.allocated; };
   const auto [least, most] = std::ranges::minmax(rows, {}, peak);
@@ -37,31 +36,23 @@ Section memory_section(const Analysis& a, const Family& family) {
   if (std::ranges::any_of(family.rows, [](const Row* row) { return row->devices > 1; }))
     section.bullets.emplace_back(
         "With several ranks, the table shows the largest peak of all ranks, and the tensors of rank 0.");
-  static const std::vector<std::string_view> kMeasured = {"peak_allocated_bytes"},
-                                             kParts = {"prediction_error",  "parameters_bytes",
-                                                       "gradients_bytes",   "optimizer_state_bytes",
-                                                       "activations_bytes", "peak_reserved_bytes",
-                                                       "process_bytes"};
-  Table table({"rung"});
-  add_columns(table, kMeasured);
-  table.columns.push_back({"predicted", true});
-  add_columns(table, kParts);
-  for (const Row* each : family.rows) {
-    const Row& row = *each;
-    if (!row.memory.allocated && row.memory.parts.empty() && !row.memory.process) continue;
-    std::vector<std::string> cells = {row.name};
-    add_cells(cells, kMeasured, a, row);
-    cells.push_back(row.planned_memory ? planned_peak_text(*row.planned_memory) : std::string(kUnknown));
-    add_cells(cells, kParts, a, row);
-    table.rows.push_back(std::move(cells));
-  }
   section.lead = memory_lead(family.rows);
-  if (table.rows.empty()) return a.experiment.program ? Section() : section;
-  section.table = std::move(table);
+  const Rows rows = rows_where(family.rows, [](const Row& row) {
+    return row.memory.allocated || !row.memory.parts.empty() || row.memory.process;
+  });
+  if (rows.empty()) return a.experiment.program ? Section() : section;
+  Table& table = section.table.emplace();
+  table.add({"rung"}, rows, &Row::name);
+  add_columns(table, {"peak_allocated_bytes"}, a, rows);
+  table.add({"predicted", true}, rows,
+            [](const Row* row) { return or_unknown(row->planned_memory, planned_peak_text); });
+  add_columns(table,
+              {"prediction_error", "parameters_bytes", "gradients_bytes", "optimizer_state_bytes",
+               "activations_bytes", "peak_reserved_bytes", "process_bytes"},
+              a, rows);
   section.bullets.emplace_back(
       "Peak reserved is the most that the caching allocator holds. Process is the memory of the whole "
       "process.");
   return section;
 }
-
 }  // namespace optrush

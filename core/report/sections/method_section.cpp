@@ -55,9 +55,7 @@ std::string rounds_text(const Analysis& a) {
   std::string text = "Rungs ran until the intervals of their speedups were within ±" +
                      percent(until->within) + (until->race ? " or decided the race" : "") + ", for at most " +
                      duration(until->at_most_s);
-  if (most > 0)
-    text += ": " + (least == most ? "" : std::to_string(least) + " to ") +
-            counted(static_cast<int64_t>(most), "round");
+  if (most > 0) text += ": " + (least == most ? "" : std::to_string(least) + " to ") + counted(most, "round");
   const double widest = widest_interval(a);
   return text + (widest > until->within ? "; the widest interval is ±" + percent(widest) : "");
 }
@@ -101,7 +99,6 @@ std::string timed_steps_text(const Analysis& a) {
   if (only_epochs(base.train)) return "up to " + length_of(base.train);
   return std::string(may_end_early ? "up to " : "") + counted(base.train.steps, "timed step");
 }
-
 }  // namespace
 
 Section method_section(const Analysis& a) {
@@ -119,14 +116,13 @@ Section method_section(const Analysis& a) {
           timed_steps_text(a) + " after " + counted(train.warmup, "warm-up step") +
           ". If the steps of a run differ in work, as with documents, it is the tokens of all timed steps "
           "divided by their time." +
-          (interleaved ? " If interleaved rungs take turns of several steps, the first step of a turn is not "
-                         "timed."
-                       : ""),
+          (interleaved
+               ? " If interleaved rungs take turns of several steps, the first step of a turn is not timed."
+               : ""),
       "A speedup is the geometric mean over rounds of the ratio of two rungs' tokens/s in the same round." +
-          std::string(interleaved
-                          ? " For interleaved rungs, the ratio of a round is the median of the ratios "
-                            "of the steps that both timed."
-                          : "") +
+          std::string(interleaved ? " For interleaved rungs, the ratio of a round is the median of the "
+                                    "ratios of the steps that both timed."
+                                  : "") +
           " In brackets is the paired t interval of the log ratios, at a level of " + level +
           ". Fewer than " + std::to_string(kMinRounds) + " rounds make no claim.",
       "An interval without 1.00 shows a difference. \"No difference\" means that two one-sided tests, each "

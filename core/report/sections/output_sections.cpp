@@ -22,32 +22,23 @@ std::string in_a_line(std::string_view text) {
   for (const char c : text) line += c == '\n' ? std::string("⏎") : std::string(1, c == '\t' ? ' ' : c);
   return printable(line);
 }
-}  // namespace
-
-namespace {
-double whole_step(const Phases& parts) {
-  double sum = 0;
-  for (const auto& [name, seconds] : parts) sum += seconds.value_or(0);
-  return sum;
-}
 
 /// A column for each kind of work that any row has.
 Table work_table(const Analysis& a, const Rows& rows) {
-  Table table({"rung", ">timed step", ">traced step"});
-  std::vector<const Quantity*> kinds;
-  for (const Quantity& q : quantities())
-    if (q.csv.starts_with("traced_") &&
-        std::ranges::any_of(rows, [&](const Row* row) { return number_of(q, a, *row).value_or(0) > 0; })) {
-      kinds.push_back(&q);
-      table.columns.push_back({q.title, true});
-    }
-  for (const Row* row : rows) {
-    const double step = whole_step(row->traced);
-    table.rows.push_back({row->name, or_unknown(row->step_seconds, duration), duration(step)});
-    for (const Quantity* kind : kinds) {
-      const double part = number_of(*kind, a, *row).value_or(0);
-      table.rows.back().push_back(duration(part) + " (" + percent(step > 0 ? part / step : 0, 0) + ")");
-    }
+  Table table;
+  table.add({"rung"}, rows, &Row::name);
+  table.add({"timed step", true}, rows,
+            [](const Row* row) { return or_unknown(row->step_seconds, duration); });
+  table.add({"traced step", true}, rows, [](const Row* row) { return duration(total_seconds(row->traced)); });
+  for (const Quantity& q : quantities()) {
+    const auto part_of = [&](const Row* row) { return number_of(q, a, *row).value_or(0); };
+    if (!q.csv.starts_with("traced_") ||
+        std::ranges::none_of(rows, [&](const Row* row) { return part_of(row) > 0; }))
+      continue;
+    table.add({q.title, true}, rows, [&](const Row* row) {
+      const double part = part_of(row), step = total_seconds(row->traced);
+      return duration(part) + " (" + percent(step > 0 ? part / step : 0, 0) + ")";
+    });
   }
   return table;
 }
@@ -61,9 +52,8 @@ Section trace_section(const Analysis& a) {
   section.paragraphs = {
       "The traced step follows the timed steps of the first round. Open a trace in ui.perfetto.dev or "
       "chrome://tracing. Phases are ranges above the operators."};
-  Rows summed;
-  for (const Row& row : a.rows)
-    if (row.same_as < 0 && !row.traced.empty()) summed.push_back(&row);
+  const Rows summed =
+      rows_where(a.rows, [](const Row& row) { return row.same_as < 0 && !row.traced.empty(); });
   if (!summed.empty()) {
     section.lead = "This table shows the use of the time of one traced step of each rung.";
     section.table = work_table(a, summed);
@@ -80,15 +70,15 @@ Section trace_section(const Analysis& a) {
 }
 
 Section state_section(const Analysis& a) {
-  Section section{.title = "Saved states",
-                  .lead = "This table lists the last saved state of each rung.",
-                  .table = Table({"rung", "folder", ">next step", ">size", ">predicted", ">saved in"}),
-                  .bullets = {"Each state is from the first round of its rung. Step times do not include "
-                              "saving.",
-                              "To continue from a state, set start = \"FOLDER\" in an experiment.",
-                              "To export its weights, run optrush weights FOLDER OUT.",
-                              "\"Predicted\" is the size that the plan states before the training.",
-                              "\"Saved in\" is the median time of all saves of the run."}};
+  Section section{
+      .title = "Saved states",
+      .lead = "This table lists the last saved state of each rung.",
+      .table = Table({"rung", "folder", ">next step", ">size", ">predicted", ">saved in"}),
+      .bullets = {"Each state is from the first round of its rung. Step times do not include saving.",
+                  "To continue from a state, set start = \"FOLDER\" in an experiment.",
+                  "To export its weights, run optrush weights FOLDER OUT.",
+                  "\"Predicted\" is the size that the plan states before the training.",
+                  "\"Saved in\" is the median time of all saves of the run."}};
   for (const Row& row : a.rows) {
     if (row.saved.empty()) continue;
     std::vector<double> seconds;
@@ -104,9 +94,9 @@ Section best_section(const Analysis& a) {
   Section section{
       .title = "Best states",
       .lead = "This table lists the state with the lowest validation loss of each rung.",
-      .paragraphs = {"Each state is from the first round of its rung. To export the weights of a state, run "
-                     "optrush weights FOLDER OUT. To continue from it, set start = \"FOLDER\" in an "
-                     "experiment."},
+      .paragraphs =
+          {"Each state is from the first round of its rung. To export the weights of a state, run optrush "
+           "weights FOLDER OUT. To continue from it, set start = \"FOLDER\" in an experiment."},
       .table = Table({"rung", "folder", ">after step", ">validation loss"})};
   for (const Row& row : a.rows)
     if (row.best)
@@ -116,12 +106,11 @@ Section best_section(const Analysis& a) {
 }
 
 Section sample_section(const Analysis& a) {
-  Section section{
-      .title = "Samples",
-      .lead = "This table shows how each rung's model continues the prompts after training.",
-      .paragraphs = {"The model is from the first round, after its last step. Each token is the most "
-                     "probable one; ⏎ is a line end."},
-      .table = Table({"rung", "prompt", "continuation"})};
+  Section section{.title = "Samples",
+                  .lead = "This table shows how each rung's model continues the prompts after training.",
+                  .paragraphs = {"The model is from the first round, after its last step. Each token is the "
+                                 "most probable one; ⏎ is a line end."},
+                  .table = Table({"rung", "prompt", "continuation"})};
   for (const Row& row : a.rows)
     for (const SampledText& sampled : row.sample)
       section.table->rows.push_back({row.name, in_a_line(sampled.prompt), in_a_line(sampled.text)});

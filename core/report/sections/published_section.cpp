@@ -6,20 +6,18 @@ namespace optrush {
 namespace {
 /// "1.75x", with the published device if it differs from this one.
 std::string published_cell(double value, const std::string& shown, const Row& row) {
-  if (value == 0) return std::string(kUnknown);
+  if (value == 0) return kUnknown;
   return row.published_here ? shown : "(" + shown + ")";
 }
 }  // namespace
 
 Section published_section(const Analysis& a) {
-  Section section{
-      .title = "Beside published figures",
-      .lead = "This table compares speed and memory as measured here with published figures.",
-      .paragraphs =
-          {"Speed is tokens/s relative to the rung below. Memory is the change of peak memory from the "
-           "rung below."},
-      .table =
-          Table({"rung", ">speed, measured", ">published", ">memory, measured", ">published", "on", "by"})};
+  Section section{.title = "Beside published figures",
+                  .lead = "This table compares speed and memory as measured here with published figures.",
+                  .paragraphs = {"Speed is tokens/s relative to the rung below. Memory is the change of peak "
+                                 "memory from the rung below."},
+                  .table = Table({"rung", ">speed, measured", ">published", ">memory, measured", ">published",
+                                  "on", "by"})};
   bool elsewhere = false;
   std::vector<std::string> others;
   for (const Row& row : a.rows) {

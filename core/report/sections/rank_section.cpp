@@ -48,14 +48,14 @@ void add_remarks(const Row& row, const std::optional<double>& median, size_t sho
                                 percent(*rank.busy_seconds / *median - 1, 0) +
                                 " longer than the median rank; the others wait for it.");
   if (shown < row.ranks.size())
-    section.bullets.push_back(
-        row.name + ": " + std::to_string(shown) + " of " + std::to_string(row.ranks.size()) +
-        " ranks are shown: the first, those that are busy longest and shortest, and that "
-        "with the largest peak. results.json has all.");
+    section.bullets.push_back(row.name + ": " + std::to_string(shown) + " of " +
+                              std::to_string(row.ranks.size()) +
+                              " ranks are shown: the first, those that are busy longest and shortest, and "
+                              "that with the largest peak. results.json has all.");
 }
 
 std::string over_theory(const Collective& c) {
-  if (!c.sent_bytes || c.theory_bytes.value_or(0) <= 0) return std::string(kUnknown);
+  if (!c.sent_bytes || c.theory_bytes.value_or(0) <= 0) return kUnknown;
   return fixed(*c.sent_bytes / *c.theory_bytes, 3) + "x";
 }
 
@@ -69,7 +69,7 @@ std::string mesh_text(const Row& row) {
 
 /// Time and its share of a step: "12.3 ms (4.1 %)".
 std::string exposed_cell(const Row& row) {
-  if (!row.exposed_seconds) return std::string(kUnknown);
+  if (!row.exposed_seconds) return kUnknown;
   const std::string time = duration(*row.exposed_seconds);
   if (row.step_seconds.value_or(0) <= 0) return time;
   return time + " (" + percent(*row.exposed_seconds / *row.step_seconds) + ")";
@@ -91,48 +91,42 @@ std::vector<std::string> point_line(const Analysis& a, const ScalingSeries& seri
 }  // namespace
 
 Section rank_section(const Analysis& a) {
-  Section section{
-      .title = "Ranks",
-      .lead = "This table shows the memory, time and communication of each rank.",
-      .paragraphs =
-          {"Times are medians over timed steps and rounds. Peak memory is the largest of all rounds. "
-           "Busy is the step time without exposed communication. A rank that is busy more than 10 % "
-           "longer than the median rank is a straggler."},
-      .table =
-          Table({"rung", "mesh", ">rank", "host", "device", ">peak memory", ">model states and activations",
-                 ">step", ">busy", ">exposed communication", ">sent per step", "straggler"})};
+  Section section{.title = "Ranks",
+                  .lead = "This table shows the memory, time and communication of each rank.",
+                  .paragraphs = {"Times are medians over timed steps and rounds. Peak memory is the largest "
+                                 "of all rounds. Busy is the step time without exposed communication. A rank "
+                                 "that is busy more than 10 % longer than the median rank is a straggler."},
+                  .table = Table({"rung", "mesh", ">rank", "host", "device", ">peak memory",
+                                  ">model states and activations", ">step", ">busy", ">exposed communication",
+                                  ">sent per step", "straggler"})};
   for (const Row& row : a.rows) {
     if (row.ranks.size() < 2) continue;
     const auto median = median_busy(row);
     const auto shown = shown_ranks(row);
     for (const RankResult* rank : shown)
       section.table->rows.push_back(
-          {row.name, mesh_text(row), std::to_string(rank->rank),
-           rank->host.empty() ? std::string(kUnknown) : rank->host,
-           rank->device.empty() ? std::string(kUnknown) : rank->device,
-           or_unknown(rank->peak_allocated, bytes), or_unknown(rank->parts, bytes),
-           or_unknown(rank->step_seconds, duration), or_unknown(rank->busy_seconds, duration),
-           or_unknown(rank->exposed_seconds, duration), or_unknown(rank->sent_bytes, bytes),
-           straggles(*rank, median) ? "yes" : ""});
+          {row.name, mesh_text(row), std::to_string(rank->rank), rank->host.empty() ? kUnknown : rank->host,
+           rank->device.empty() ? kUnknown : rank->device, or_unknown(rank->peak_allocated, bytes),
+           or_unknown(rank->parts, bytes), or_unknown(rank->step_seconds, duration),
+           or_unknown(rank->busy_seconds, duration), or_unknown(rank->exposed_seconds, duration),
+           or_unknown(rank->sent_bytes, bytes), straggles(*rank, median) ? "yes" : ""});
     add_remarks(row, median, shown.size(), section);
   }
   return section;
 }
 
 Section collective_section(const Analysis& a) {
-  Section section{
-      .title = "Collectives",
-      .lead = "This table compares the bytes that collectives send with the theoretical minimum.",
-      .paragraphs =
-          {"All figures are of rank 0, per timed step: the bytes of the tensors, the bytes that the rank "
-           "sends, and the theoretical minimum of these."},
-      .table = Table({"rung", "collective", "group", ">ranks", ">calls", ">tensors", ">sent", ">minimum",
-                      ">sent / minimum"})};
+  Section section{.title = "Collectives",
+                  .lead = "This table compares the bytes that collectives send with the theoretical minimum.",
+                  .paragraphs = {"All figures are of rank 0, per timed step: the bytes of the tensors, the "
+                                 "bytes that the rank sends, and the theoretical minimum of these."},
+                  .table = Table({"rung", "collective", "group", ">ranks", ">calls", ">tensors", ">sent",
+                                  ">minimum", ">sent / minimum"})};
   bool of_experts = false;
   for (const Row& row : a.rows)
     for (const Collective& c : row.collectives) {
       of_experts = of_experts || (c.group == "ep" && c.name == "all_to_all" && c.theory_bytes);
-      section.table->rows.push_back({row.name, c.name, c.group.empty() ? std::string(kUnknown) : c.group,
+      section.table->rows.push_back({row.name, c.name, c.group.empty() ? kUnknown : c.group,
                                      std::to_string(c.ranks), or_unknown(c.calls, exact_number),
                                      or_unknown(c.bytes, bytes), or_unknown(c.sent_bytes, bytes),
                                      or_unknown(c.theory_bytes, bytes), over_theory(c)});
@@ -144,12 +138,11 @@ Section collective_section(const Analysis& a) {
 }
 
 Section scaling_section(const Analysis& a) {
-  Section section{
-      .title = "Scaling",
-      .chart = "scaling",
-      .caption =
-          "The chart shows tokens/s relative to the fewest ranks. The dashed line is ideal scaling; "
-          "vertical bars are the intervals of the speedups."};
+  Section section{.title = "Scaling",
+                  .chart = "scaling",
+                  .caption =
+                      "The chart shows tokens/s relative to the fewest ranks. The dashed line is ideal "
+                      "scaling; vertical bars are the intervals of the speedups."};
   if (a.scaling.empty()) return section;
   section.lead = "This table compares rows that differ in their number of ranks.";
   section.paragraphs = {

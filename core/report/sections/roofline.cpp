@@ -7,22 +7,6 @@
 #include "analysis/numbers/format.h"
 
 namespace optrush {
-namespace {
-std::string dtype_of(const Analysis& a, const Row& row) { return a.spec(row).train.dtype; }
-
-void add_points(const Analysis& a, const Row& row, std::vector<RooflinePoint>& points) {
-  const std::string dtype = dtype_of(a, row);
-  const auto roof = roof_of(a.context, dtype);
-  if (!row.ok() || !row.work || !roof) return;
-  for (const auto& [name, seconds] : row.phases) {
-    const bool forward = name == "forward";
-    if ((!forward && name != "backward") || seconds.value_or(0) <= 0) continue;
-    const auto [bytes, flops] = forward ? row.work->forward : row.work->backward;
-    points.push_back({&row, name, dtype, flops / bytes, flops / *seconds, *roof});
-  }
-}
-}  // namespace
-
 double Roof::at(double intensity) const { return std::min(flops, intensity * bandwidth); }
 
 std::optional<Roof> roof_of(const Json& context, const std::string& dtype) {
@@ -32,7 +16,17 @@ std::optional<Roof> roof_of(const Json& context, const std::string& dtype) {
 
 std::vector<RooflinePoint> roofline_points(const Analysis& a) {
   std::vector<RooflinePoint> points;
-  for (const Row& row : a.rows) add_points(a, row, points);
+  for (const Row& row : a.rows) {
+    const std::string& dtype = a.spec(row).train.dtype;
+    const auto roof = roof_of(a.context, dtype);
+    if (!row.ok() || !row.work || !roof) continue;
+    for (const auto& [name, seconds] : row.phases) {
+      const bool forward = name == "forward";
+      if ((!forward && name != "backward") || seconds.value_or(0) <= 0) continue;
+      const auto [bytes, flops] = forward ? row.work->forward : row.work->backward;
+      points.push_back({&row, name, dtype, flops / bytes, flops / *seconds, *roof});
+    }
+  }
   return points;
 }
 

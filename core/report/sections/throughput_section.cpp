@@ -8,23 +8,17 @@
 
 namespace optrush {
 namespace {
-double sum_of(const Phases& phases) {
-  double sum = 0;
-  for (const auto& [name, seconds] : phases) sum += seconds.value_or(0);
-  return sum;
-}
-
 /// For example "In the fastest row, fused loss, a step is 24 % forward, 75 % backward, 1 % optimizer."
 std::string phase_lead(const Row& row) {
   std::vector<std::string> shares;
   for (const auto& [name, seconds] : row.phases)
-    if (const double share = seconds.value_or(0) / sum_of(row.phases); share >= 0.005)
+    if (const double share = seconds.value_or(0) / total_seconds(row.phases); share >= 0.005)
       shares.push_back(percent(share, 0) + " " + name);
   return "In the fastest row, " + name_in_text(row.name) + ", a step is " + join(shares) + ".";
 }
 
 std::string mfu_cell(const Row& row) {
-  if (!row.model_flops_per_second) return std::string(kUnknown);
+  if (!row.model_flops_per_second) return kUnknown;
   const std::string rate = flops_rate(*row.model_flops_per_second);
   std::vector<std::string> parts;
   const auto share = [](double mfu) { return mfu < 0.0005 ? "below 0.1 %" : percent(mfu); };
@@ -39,11 +33,10 @@ void explain_tokens(const Rows& rows, Section& section) {
   const bool fewer = std::ranges::any_of(rows, &Row::trains_on_fewer),
              pads = std::ranges::any_of(rows, &Row::pads);
   if (fewer || pads)
-    section.bullets.push_back(
-        std::string("Tokens/s count processed tokens: every position except padding, prompts included. "
-                    "Speedups, MFU and HFU use them.") +
-        (fewer ? " Trained tokens/s count tokens with a loss." : "") +
-        (pads ? " Padding is the share of padded positions." : ""));
+    section.bullets.push_back(std::string("Tokens/s count processed tokens: every position except padding, "
+                                          "prompts included. Speedups, MFU and HFU use them.") +
+                              (fewer ? " Trained tokens/s count tokens with a loss." : "") +
+                              (pads ? " Padding is the share of padded positions." : ""));
 }
 
 /// Explains which peak each share uses.
@@ -124,9 +117,8 @@ void explain_interleaving(const Rows& rows, Section& section) {
 std::string samples_text(const Row& row) {
   std::vector<std::string> samples;
   for (const double sample : row.samples) samples.push_back(grouped(sample));
-  return samples.empty() ? std::string(kUnknown) : join(samples, " · ");
+  return join(samples, " · ");
 }
-
 }  // namespace
 
 Section throughput_section(const Analysis& a, const Family& family) {
@@ -136,42 +128,41 @@ Section throughput_section(const Analysis& a, const Family& family) {
       .chart = "throughput" + family.suffix,
       .caption = "The chart shows the tokens/s of every timed step of each rung's " +
                  shown_round(family.rows) + "."};
-  const bool energy = std::ranges::any_of(
-      a.rows, [&](const Row& row) { return number_of(quantity("joules_per_token"), a, row).has_value(); });
-  const bool cost = a.experiment.price_per_hour > 0;
-  const bool devices = std::ranges::any_of(family.rows, [](const Row* row) { return row->devices > 1; });
-  const bool compiles = std::ranges::any_of(family.rows, [&](const Row* row) {
-    return number_of(quantity("compile_seconds"), a, *row).value_or(0) > 0;
-  });
+  const auto known = [&](const char* name) {
+    return [&a, &q = quantity(name)](const Row& row) { return number_of(q, a, row).has_value(); };
+  };
+  const auto any = [&](auto&& wanted) { return !rows_where(family.rows, wanted).empty(); };
+  const bool devices = any([](const Row&row) { return row.devices > 1; }),
+             compiles = any([&](const Row&row) {
+               return number_of(quantity("compile_seconds"), a, row).value_or(0) > 0;
+             }),
+             utilization = !a.experiment.program, cost = a.experiment.price_per_hour > 0;
   std::vector<std::string_view> shown;
-  if (devices) shown = {"tokens_per_second_per_device", "devices"};
-  shown.insert(shown.end(), {"step_seconds", "mfu_causal", "hfu"});
-  if (compiles) shown.emplace_back("compile_seconds");
-  shown.emplace_back("setup_seconds");
-  if (std::ranges::any_of(family.rows, &Row::trains_on_fewer))
-    shown.emplace_back("trained_tokens_per_second");
-  if (std::ranges::any_of(family.rows, &Row::pads)) shown.emplace_back("padding");
-  if (energy) shown.emplace_back("joules_per_token");
-  for (const std::string_view name : {"gpu_watts", "sm_clock_mhz", "at_power_cap"})
-    if (std::ranges::any_of(family.rows,
-                            [&](const Row* row) { return number_of(quantity(name), a, *row).has_value(); }))
-      shown.push_back(name);
-  if (cost) shown.emplace_back("cost_per_million_tokens");
-  Table table({"rung", "tokens/s of each round"});
-  const bool utilization = !a.experiment.program;
-  if (utilization)
-    table.columns.push_back({"MFU", true});
-  else
-    std::erase_if(shown, [](std::string_view name) { return name == "mfu_causal" || name == "hfu"; });
-  add_columns(table, shown);
-  if (cost) table.columns.back().title = a.experiment.currency + " per million tokens";
-  for (const Row* row : family.rows) {
-    if (row->samples.empty()) continue;
-    table.rows.push_back({row->name, samples_text(*row)});
-    if (utilization) table.rows.back().push_back(mfu_cell(*row));
-    add_cells(table.rows.back(), shown, a, *row);
+  for (const auto& [name, wanted] : std::initializer_list<std::pair<const char*, bool>>{
+           {"tokens_per_second_per_device", devices},
+           {"devices", devices},
+           {"step_seconds", true},
+           {"mfu_causal", utilization},
+           {"hfu", utilization},
+           {"compile_seconds", compiles},
+           {"setup_seconds", true},
+           {"trained_tokens_per_second", any(&Row::trains_on_fewer)},
+           {"padding", any(&Row::pads)},
+           {"joules_per_token", !rows_where(a.rows, known("joules_per_token")).empty()},
+           {"gpu_watts", any(known("gpu_watts"))},
+           {"sm_clock_mhz", any(known("sm_clock_mhz"))},
+           {"at_power_cap", any(known("at_power_cap"))},
+           {"cost_per_million_tokens", cost}})
+    if (wanted) shown.emplace_back(name);
+  const Rows rows = rows_where(family.rows, [](const Row& row) { return !row.samples.empty(); });
+  if (!rows.empty()) {
+    Table& table = section.table.emplace();
+    table.add({"rung"}, rows, &Row::name);
+    table.add({"tokens/s of each round"}, rows, [](const Row* row) { return samples_text(*row); });
+    if (utilization) table.add({"MFU", true}, rows, [](const Row* row) { return mfu_cell(*row); });
+    add_columns(table, shown, a, rows);
+    if (cost) table.columns.back().title = a.experiment.currency + " per million tokens";
   }
-  if (!table.rows.empty()) section.table = std::move(table);
   explain_tokens(family.rows, section);
   explain_mfu(a, family.rows, section);
   explain_hfu(family.rows, section);
@@ -189,9 +180,7 @@ Section throughput_section(const Analysis& a, const Family& family) {
 }
 
 Rows rows_with_phases(const Rows& rows) {
-  Rows found = rows;
-  std::erase_if(found, [](const Row* row) { return !row->ok() || sum_of(row->phases) <= 0; });
-  return found;
+  return rows_where(rows, [](const Row& row) { return row.ok() && total_seconds(row.phases) > 0; });
 }
 
 Section phase_section(const Analysis&, const Family& family) {
@@ -202,21 +191,15 @@ Section phase_section(const Analysis&, const Family& family) {
                       rows, {}, [](const Row* row) { return row->tokens_per_second.value_or(0); })),
                   .chart = "phases" + family.suffix,
                   .caption = "The chart shows the median time of each phase of a step.",
-                  .table = Table({"rung"})};
+                  .table = Table()};
   std::vector<std::string> names;
   for (const Row* row : rows)
     for (const auto& [name, seconds] : row->phases)
       if (seconds && *seconds > 0 && std::ranges::find(names, name) == names.end()) names.push_back(name);
-  for (const auto& name : names) section.table->columns.push_back({name, true});
-  for (const Row* row : rows) {
-    std::vector<std::string> cells = {row->name};
-    for (const auto& name : names) {
-      const auto phase = std::ranges::find(row->phases, name, &Phases::value_type::first);
-      cells.push_back(phase == row->phases.end() ? std::string(kUnknown)
-                                                 : or_unknown(phase->second, duration));
-    }
-    section.table->rows.push_back(std::move(cells));
-  }
+  section.table->add({"rung"}, rows, &Row::name);
+  for (const auto& name : names)
+    section.table->add({name, true}, rows,
+                       [&](const Row* row) { return or_unknown(value_named(row->phases, name), duration); });
   return section;
 }
 }  // namespace optrush

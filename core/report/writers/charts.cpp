@@ -78,10 +78,8 @@ std::string speed_label(const Row& row) {
 bool has_speed(const Row& row) { return row.ok() && row.tokens_per_second; }
 
 Json speed_data(const Rows& rows) {
-  Json list = Json::array();
-  for (const Row* row : rows) {
-    Json value = {
-        {"rung", row->name}, {"status", std::string(to_string(row->status))}, {"label", speed_label(*row)}};
+  const auto row_json = [](const Row* row) {
+    Json value = {{"rung", row->name}, {"status", to_string(row->status)}, {"label", speed_label(*row)}};
     if (has_speed(*row)) {
       const auto [low, high] = std::ranges::minmax(row->samples);
       value.update({{"speed", *row->tokens_per_second},
@@ -96,9 +94,9 @@ Json speed_data(const Rows& rows) {
           {"bytes", *row->memory.allocated},
           {"text", bytes(*row->memory.allocated) +
                        (row->previous.memory ? " · " + change(*row->previous.memory, 0) : "")}};
-    list.push_back(std::move(value));
-  }
-  return {{"rows", std::move(list)}};
+    return value;
+  };
+  return {{"rows", json_list(rows, row_json)}};
 }
 
 Json amount(const std::optional<double>& size) {
@@ -106,19 +104,18 @@ Json amount(const std::optional<double>& size) {
 }
 
 Json memory_data(const Rows& rows) {
-  Json list = Json::array();
-  for (const Row* row : rows) {
+  const auto row_json = [](const Row* row) -> Json {
     const std::string predicted =
         row->prediction_error ? ", predicted " + change(1 + *row->prediction_error, 0) : "";
     Json parts = Json::object();
     for (const auto& [name, size] : row->memory.parts) parts[name] = amount(size);
-    list.push_back({{"rung", row->name},
-                    {"label", or_unknown(row->memory.allocated, bytes) + predicted},
-                    {"allocated", amount(row->memory.allocated)},
-                    {"predicted", amount(row->predicted_peak)},
-                    {"parts", std::move(parts)}});
-  }
-  return {{"rows", std::move(list)}};
+    return {{"rung", row->name},
+            {"label", or_unknown(row->memory.allocated, bytes) + predicted},
+            {"allocated", amount(row->memory.allocated)},
+            {"predicted", amount(row->predicted_peak)},
+            {"parts", std::move(parts)}};
+  };
+  return {{"rows", json_list(rows, row_json)}};
 }
 
 Json target_of(const Analysis& a) {
@@ -128,21 +125,19 @@ Json target_of(const Analysis& a) {
 
 /// The loss curves, one line for rungs that look equal. A rung that broke the gate is visible here.
 Json curves(const Rows& rows) {
-  Json list = Json::array();
-  for (const LossLine& line : loss_lines(rows)) {
+  return json_list(loss_lines(rows), [](const LossLine& line) -> Json {
     const size_t others = line.others.size();
-    Json losses = Json::array(), validation = Json::array();
+    Json losses = Json::array();
     each_drawn(line.row->steps, [&](const StepResult& step, size_t) {
       if (std::isfinite(step.loss)) losses.push_back({step.step, step.loss});
     });
-    for (const ValidationPoint& point : line.row->validation) validation.push_back({point.step, point.loss});
     const std::string more =
         others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others");
-    list.push_back({{"name", line.row->name + more},
-                    {"losses", std::move(losses)},
-                    {"validation", std::move(validation)}});
-  }
-  return list;
+    const auto place = [](const ValidationPoint& point) { return Json{point.step, point.loss}; };
+    return {{"name", line.row->name + more},
+            {"losses", std::move(losses)},
+            {"validation", json_list(line.row->validation, place)}};
+  });
 }
 
 /// The difference of each rung from its reference; a rung with equal bits is left out.
@@ -172,16 +167,15 @@ Json loss_data(const Analysis& a, const Rows& rows) {
 }
 
 Json time_data(const Analysis& a, const Rows& shown) {
-  Json lines = Json::array();
-  for (const Row* row : shown) {
+  const auto line_json = [](const Row* row) -> Json {
     Json losses = Json::array();
     each_drawn(losses_by_time(row->steps, row->validation), [&](const TimedLoss& loss, size_t) {
       losses.push_back({{"seconds", loss.seconds}, {"steps", loss.steps}, {"loss", loss.loss}});
     });
-    lines.push_back({{"name", row->name}, {"losses", std::move(losses)}});
-  }
+    return {{"name", row->name}, {"losses", std::move(losses)}};
+  };
   const bool validated = !shown.front()->validation.empty();
-  return {{"lines", std::move(lines)},
+  return {{"lines", json_list(shown, line_json)},
           {"validated", validated},
           {"round", shown_round(shown)},
           {"what", validated ? "validation loss"
@@ -203,41 +197,38 @@ Json throughput_data(const Rows& rows) {
 }
 
 Json phase_data(const Rows& rows) {
-  Json list = Json::array();
-  for (const Row* row : rows_with_phases(rows)) {
+  const auto row_json = [](const Row* row) -> Json {
     Json phases = Json::array();
     for (const auto& [name, seconds] : row->phases)
       if (seconds.value_or(0) > 0)
         phases.push_back({{"name", name}, {"seconds", *seconds}, {"text", duration(*seconds)}});
-    list.push_back({{"rung", row->name}, {"phases", std::move(phases)}});
-  }
-  return {{"rungs", std::move(list)}};
+    return {{"rung", row->name}, {"phases", std::move(phases)}};
+  };
+  return {{"rungs", json_list(rows_with_phases(rows), row_json)}};
 }
 
 Json scaling_data(const Analysis& a) {
-  Json list = Json::array();
-  for (const ScalingSeries& series : a.scaling) {
-    Json points = Json::array();
-    for (const ScalingPoint& point : series.points) {
-      Json value = {{"ranks", point.ranks},
-                    {"growth", point.growth},
-                    {"speedup", point.speedup ? point.speedup->value : 1},
-                    {"rung", a.row(point.variant)->name},
-                    {"text", or_unknown(point.speedup, ratio_text)},
-                    {"efficiency", point.efficiency_text()}};
-      if (point.speedup && point.speedup->interval)
-        value.update({{"low", point.speedup->interval->low}, {"high", point.speedup->interval->high}});
-      points.push_back(std::move(value));
-    }
-    // In the legend, where labels can't overlap: "data parallel, weak: 88 % at 4 ranks".
+  const auto point_json = [&](const ScalingPoint& point) {
+    Json value = {{"ranks", point.ranks},
+                  {"growth", point.growth},
+                  {"speedup", point.speedup ? point.speedup->value : 1},
+                  {"rung", a.row(point.variant)->name},
+                  {"text", or_unknown(point.speedup, ratio_text)},
+                  {"efficiency", point.efficiency_text()}};
+    if (point.speedup && point.speedup->interval)
+      value.update({{"low", point.speedup->interval->low}, {"high", point.speedup->interval->high}});
+    return value;
+  };
+  // The title is in the legend, where labels can't overlap: "data parallel, weak: 88 % at 4 ranks".
+  const auto series_json = [&](const ScalingSeries& series) -> Json {
     const ScalingPoint& largest = series.largest();
-    list.push_back({{"title", series.title() + ": " +
-                                  (largest.growth > 1 ? percent(largest.efficiency, 0)
-                                                      : ratio_only(largest.speedup->value)) +
-                                  " at " + std::to_string(largest.ranks) + " ranks"},
-                    {"points", std::move(points)}});
-  }
-  return {{"series", std::move(list)}};
+    return {{"title",
+             series.title() + ": " +
+                 (largest.growth > 1 ? percent(largest.efficiency, 0) : ratio_only(largest.speedup->value)) +
+                 " at " + std::to_string(largest.ranks) + " ranks"},
+            {"points", json_list(series.points, point_json)}};
+  };
+  return {{"series", json_list(a.scaling, series_json)}};
 }
 
 /// Null if fewer than two settings can be drawn.

@@ -21,11 +21,7 @@ std::string number_cell(const std::optional<double>& value) {
 const std::vector<std::string> kPhases = {"data", "forward", "backward", "communication", "optimizer"};
 
 void add_phases(const Phases& phases, std::vector<std::string>& cells) {
-  for (const std::string& wanted : kPhases) {
-    cells.emplace_back();
-    for (const auto& [name, seconds] : phases)
-      if (name == wanted) cells.back() = number_cell(seconds);
-  }
+  for (const std::string& name : kPhases) cells.push_back(number_cell(value_named(phases, name)));
 }
 
 /// The titles of a table with a line per run or step.

@@ -12,6 +12,7 @@ template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
+Json or_null(double value) { return value; }
 
 Json of(const Comparison& c) {
   if (c.variant < 0) return nullptr;
@@ -37,28 +38,22 @@ Json of(const Comparison& c) {
 
 /// The rounds of a row with seeds.
 Json seeds_of(const Row& row) {
-  Json seeds = Json::array();
-  for (const RoundEnd& end : row.ends)
-    seeds.push_back({{"round", end.round},
-                     {"seed", end.seed},
-                     {"steps", end.steps},
-                     {"seconds", end.seconds},
-                     {"last", end.last},
-                     {"by", end.validated ? "validation loss" : "training loss"},
-                     {"seconds_to_loss", or_null(end.time ? end.time->seconds : std::nullopt)},
-                     {"steps_to_loss", or_null(end.time ? end.time->steps : std::nullopt)}});
-  return seeds;
+  return json_list(row.ends, [](const RoundEnd& end) -> Json {
+    return {{"round", end.round},
+            {"seed", end.seed},
+            {"steps", end.steps},
+            {"seconds", end.seconds},
+            {"last", end.last},
+            {"by", end.validated ? "validation loss" : "training loss"},
+            {"seconds_to_loss", or_null(end.time ? end.time->seconds : std::nullopt)},
+            {"steps_to_loss", or_null(end.time ? end.time->steps : std::nullopt)}};
+  });
 }
 
 template <class Pairs>
 Json object(const Pairs& pairs) {
   Json json = Json::object();
-  for (const auto& [name, value] : pairs) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, double>)
-      json[name] = value;
-    else
-      json[name] = or_null(value);
-  }
+  for (const auto& [name, value] : pairs) json[name] = or_null(value);
   return json;
 }
 
@@ -89,51 +84,51 @@ Json published_of(const Row& row) {
 }
 
 Json validation_of(const Row& row) {
-  Json points = Json::array();
-  for (const auto& point : row.validation) points.push_back({{"step", point.step}, {"loss", point.loss}});
-  return points;
+  return json_list(row.validation, [](const ValidationPoint& point) -> Json {
+    return {{"step", point.step}, {"loss", point.loss}};
+  });
 }
 
 Json counters_json(const Row& row) {
-  Json counters = Json::array();
-  for (const auto& counter : row.counters)
-    counters.push_back({{"plugin", counter.plugin},
-                        {"name", counter.name},
-                        {"unit", counter.unit},
-                        {"per", counter.per_step ? "step" : "run"},
-                        {"value", counter.value}});
-  return counters;
+  return json_list(row.counters, [](const CounterResult& counter) -> Json {
+    return {{"plugin", counter.plugin},
+            {"name", counter.name},
+            {"unit", counter.unit},
+            {"per", counter.per_step ? "step" : "run"},
+            {"value", counter.value}};
+  });
 }
 
 Json ranks_of(const Row& row) {
-  Json ranks = Json::array();
-  for (const auto& rank : row.ranks)
-    ranks.push_back({{"rank", rank.rank},
-                     {"host", rank.host},
-                     {"device", rank.device},
-                     {"step_seconds", or_null(rank.step_seconds)},
-                     {"busy_seconds", or_null(rank.busy_seconds)},
-                     {"exposed_seconds", or_null(rank.exposed_seconds)},
-                     {"peak_allocated", or_null(rank.peak_allocated)},
-                     {"peak_reserved", or_null(rank.peak_reserved)},
-                     {"process", or_null(rank.process)},
-                     {"parts", or_null(rank.parts)},
-                     {"sent_bytes", or_null(rank.sent_bytes)}});
-  return ranks;
+  return json_list(row.ranks, [](const RankResult& rank) -> Json {
+    return {{"rank", rank.rank},
+            {"host", rank.host},
+            {"device", rank.device},
+            {"step_seconds", or_null(rank.step_seconds)},
+            {"busy_seconds", or_null(rank.busy_seconds)},
+            {"exposed_seconds", or_null(rank.exposed_seconds)},
+            {"peak_allocated", or_null(rank.peak_allocated)},
+            {"peak_reserved", or_null(rank.peak_reserved)},
+            {"process", or_null(rank.process)},
+            {"parts", or_null(rank.parts)},
+            {"sent_bytes", or_null(rank.sent_bytes)}};
+  });
 }
 
 Json of(const ScalingSeries& series, const Analysis& a) {
-  Json points = Json::array();
-  for (const auto& point : series.points)
-    points.push_back({{"variant", point.variant},
-                      {"rung", a.row(point.variant)->name},
-                      {"ranks", point.ranks},
-                      {"global_batch", point.global_batch},
-                      {"tokens_per_second", or_null(a.row(point.variant)->tokens_per_second)},
-                      {"speedup", ratio_json(point.speedup)},
-                      {"hardware", point.growth},
-                      {"efficiency", point.efficiency}});
-  return {{"kind", std::string(to_string(series.kind))}, {"name", series.name}, {"points", points}};
+  const auto point_json = [&](const ScalingPoint& point) -> Json {
+    return {{"variant", point.variant},
+            {"rung", a.row(point.variant)->name},
+            {"ranks", point.ranks},
+            {"global_batch", point.global_batch},
+            {"tokens_per_second", or_null(a.row(point.variant)->tokens_per_second)},
+            {"speedup", ratio_json(point.speedup)},
+            {"hardware", point.growth},
+            {"efficiency", point.efficiency}};
+  };
+  return {{"kind", to_string(series.kind)},
+          {"name", series.name},
+          {"points", json_list(series.points, point_json)}};
 }
 
 Json of(const Noise& noise) {
@@ -162,7 +157,7 @@ Json of(const Analysis& a, const Row& row) {
   Json json = {{"variant", row.variant},
                {"rung", row.name},
                {"group", row.group},
-               {"status", std::string(to_string(row.status))},
+               {"status", to_string(row.status)},
                {"reason", row.reason},
                {"notes", row.notes},
                {"devices", row.devices},
@@ -186,79 +181,56 @@ Json of(const Analysis& a, const Row& row) {
                {"traces", row.traces},
                {"gate", gate_of(row)}};
   put_numbers(json, a, row);
+  if (row.same_as >= 0) json["same_as"] = row.same_as;
+  if (!a.experiment.seeds.empty()) json["seeds"] = seeds_of(row);
+  if (row.code) json["code"] = to_string(*row.code);
+  if (!row.warnings.empty()) json["warnings"] = row.warnings;
+  for (const SampledText& sampled : row.sample)
+    json["sample"].push_back({{"prompt", sampled.prompt}, {"text", sampled.text}});
+  if (row.best) json["best"] = {{"step", row.best->step}, {"loss", row.best->loss}};
   return json;
 }
-}  // namespace
-
-Json ratio_json(const std::optional<Ratio>& ratio) {
-  if (!ratio) return nullptr;
-  Json interval;
-  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
-  const Verdict verdict = verdict_of(*ratio);
-  return {{"value", ratio->value},
-          {"interval", interval},
-          {"rounds", ratio->rounds},
-          {"verdict", std::string(to_string(verdict.outcome))},
-          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
-          {"more_rounds", or_null(verdict.more)}};
-}
-
-namespace {
 /// The parts, in order.
 Json figures_of(const Analysis& a) {
-  Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), scaling = Json::array();
-  for (const auto& series : a.scaling) scaling.push_back(of(series, a));
-  for (const Row& row : a.rows) {
-    rows.push_back(of(a, row));
-    if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
-    if (!a.experiment.seeds.empty()) rows.back()["seeds"] = seeds_of(row);
-    if (row.code) rows.back()["code"] = to_string(*row.code);
-    if (!row.warnings.empty()) rows.back()["warnings"] = row.warnings;
-    for (const SampledText& sampled : row.sample)
-      rows.back()["sample"].push_back({{"prompt", sampled.prompt}, {"text", sampled.text}});
-    if (row.best) rows.back()["best"] = {{"step", row.best->step}, {"loss", row.best->loss}};
-  }
-  for (const auto& line : a.ablation)
-    ablation.push_back({{"rung", line.rung},
-                        {"in_stack", ratio_json(line.in_stack)},
-                        {"alone", ratio_json(line.alone)},
-                        {"memory_in_stack", or_null(line.memory_in_stack)},
-                        {"memory_alone", or_null(line.memory_alone)},
-                        {"differs", line.differs}});
-  for (const auto& program : a.programs)
-    programs.push_back({{"rung", program.comparison.name},
-                        {"fastest_rung", a.row(program.fastest)->name},
-                        {"speed", ratio_json(program.comparison.speed)}});
+  const auto ablation = [](const AblationLine& line) -> Json {
+    return {{"rung", line.rung},
+            {"in_stack", ratio_json(line.in_stack)},
+            {"alone", ratio_json(line.alone)},
+            {"memory_in_stack", or_null(line.memory_in_stack)},
+            {"memory_alone", or_null(line.memory_alone)},
+            {"differs", line.differs}};
+  };
+  const auto program = [&](const OtherProgram& other) -> Json {
+    return {{"rung", other.comparison.name},
+            {"fastest_rung", a.row(other.fastest)->name},
+            {"speed", ratio_json(other.comparison.speed)}};
+  };
   Json drift;
   if (a.drift)
     drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
-  Json variants = Json::array(), plans = Json::array(), probes = Json::array(), runs = Json::array();
-  for (const Variant& variant : a.variants) variants.push_back(to_json(variant));
-  for (const auto& plan : a.plans) plans.push_back(to_json(plan));
-  for (const NoiseLine& probe : a.probes) probes.push_back(to_json(probe));
-  for (const StoredRun& run : a.runs) runs.push_back(run.id);
+  const auto stored = [](const auto& part) { return to_json(part); };
   return {{"schema_version", 1},
           {"headline", headline(a)},
           {"finding", finding_text(a)},
           {"experiment", to_json(a.experiment)},
           {"missing_runs", a.missing_runs},
-          {"rows", std::move(rows)},
+          {"rows", json_list(a.rows, [&](const Row& row) { return of(a, row); })},
           {"drift", drift},
           {"noise", a.noise ? of(*a.noise) : Json()},
-          {"ablation", std::move(ablation)},
-          {"programs", std::move(programs)},
-          {"scaling", std::move(scaling)},
+          {"ablation", json_list(a.ablation, ablation)},
+          {"programs", json_list(a.programs, program)},
+          {"scaling", json_list(a.scaling, [&](const ScalingSeries& series) { return of(series, a); })},
           {"context", a.context},
-          {"variants", std::move(variants)},
-          {"plans", std::move(plans)},
-          {"probes", std::move(probes)},
-          {"tried", to_json(a.tried)},
-          {"runs", std::move(runs)}};
+          {"variants", json_list(a.variants, stored)},
+          {"plans", json_list(a.plans, stored)},
+          {"probes", json_list(a.probes, stored)},
+          {"tried", record::written(a.tried)},
+          {"runs", json_list(a.runs, &StoredRun::id)}};
 }
 
 Json cell_json(const std::optional<ComparedReports::Cell>& cell) {
   if (!cell) return nullptr;
-  Json json = {{"status", std::string(to_string(cell->status))},
+  Json json = {{"status", to_string(cell->status)},
                {"speed_vs_first", ratio_json(cell->speed)},
                {"speed_over_base_vs_first", ratio_json(cell->over_base)},
                {"memory_vs_first", or_null(cell->memory_ratio)},
@@ -269,8 +241,20 @@ Json cell_json(const std::optional<ComparedReports::Cell>& cell) {
 }
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
-
 }  // namespace
+
+Json ratio_json(const std::optional<Ratio>& ratio) {
+  if (!ratio) return nullptr;
+  Json interval;
+  if (ratio->interval) interval = {ratio->interval->low, ratio->interval->high};
+  const Verdict verdict = verdict_of(*ratio);
+  return {{"value", ratio->value},
+          {"interval", interval},
+          {"rounds", ratio->rounds},
+          {"verdict", to_string(verdict.outcome)},
+          {"bound", verdict.outcome == Outcome::alike ? Json(verdict.bound) : Json()},
+          {"more_rounds", or_null(verdict.more)}};
+}
 
 void write_results(const std::filesystem::path& file, const Analysis& a) {
   const Json figures = figures_of(a);
@@ -286,22 +270,22 @@ void write_results(const std::filesystem::path& file, const Analysis& a) {
 }
 
 Json comparison_json(const ComparedReports& compared) {
-  Json reports = Json::array(), facts = Json::array(), rungs = Json::array();
-  for (const auto& report : compared.reports)
-    reports.push_back({{"name", report.name},
-                       {"folder", report.folder.string()},
-                       {"headline", report.headline},
-                       {"warnings", report.warnings}});
-  for (const auto& fact : compared.facts) facts.push_back({{"key", fact.key}, {"values", fact.values}});
-  for (const auto& line : compared.lines) {
-    Json cells = Json::array();
-    for (const auto& cell : line.cells) cells.push_back(cell_json(cell));
-    rungs.push_back({{"rung", line.rung}, {"reports", cells}});
-  }
+  const auto report = [](const ComparedReports::Report& one) -> Json {
+    return {{"name", one.name},
+            {"folder", one.folder.string()},
+            {"headline", one.headline},
+            {"warnings", one.warnings}};
+  };
+  const auto fact = [](const ComparedReports::Fact& one) -> Json {
+    return {{"key", one.key}, {"values", one.values}};
+  };
+  const auto rung = [](const ComparedReports::Line& line) -> Json {
+    return {{"rung", line.rung}, {"reports", json_list(line.cells, cell_json)}};
+  };
   return {{"schema_version", 1},
           {"headline", headline(compared)},
-          {"reports", reports},
-          {"context", facts},
-          {"rungs", rungs}};
+          {"reports", json_list(compared.reports, report)},
+          {"context", json_list(compared.facts, fact)},
+          {"rungs", json_list(compared.lines, rung)}};
 }
 }  // namespace optrush

@@ -12,28 +12,6 @@ std::string row_of(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-}  // namespace
-
-std::string markdown_table(const Table& table) {
-  std::vector<std::string> titles, rules;
-  for (const auto& column : table.columns) {
-    titles.push_back(markdown_cell(column.title));
-    rules.emplace_back(column.number ? "---:" : ":---");
-  }
-  std::string text = row_of(titles) + row_of(rules);
-  for (const auto& row : table.rows) {
-    std::vector<std::string> cells;
-    for (const auto& cell : row) cells.push_back(markdown_cell(cell));
-    const auto number = static_cast<size_t>(&row - &table.rows.front());
-    for (const Bars& bars : table.bars)
-      // all bars have the same width
-      if (bars.place(number)) cells[bars.column] += " `" + bars.text(number) + "`";
-    text += row_of(cells);
-  }
-  return text + "\n";
-}
-
-namespace {
 std::string markdown_section(const Section& section, const std::vector<std::string>& charts) {
   std::string text;
   const bool folded = !section.title.empty() && !section.open;
@@ -55,6 +33,25 @@ std::string markdown_section(const Section& section, const std::vector<std::stri
   return folded ? text + "</details>\n\n" : text;
 }
 }  // namespace
+
+std::string markdown_table(const Table& table) {
+  std::vector<std::string> titles, rules;
+  for (const auto& column : table.columns) {
+    titles.push_back(markdown_cell(column.title));
+    rules.emplace_back(column.number ? "---:" : ":---");
+  }
+  std::string text = row_of(titles) + row_of(rules);
+  for (const auto& row : table.rows) {
+    std::vector<std::string> cells;
+    for (const auto& cell : row) cells.push_back(markdown_cell(cell));
+    const auto number = static_cast<size_t>(&row - &table.rows.front());
+    for (const Bars& bars : table.bars)
+      // all bars have the same width
+      if (bars.place(number)) cells[bars.column] += " `" + bars.text(number) + "`";
+    text += row_of(cells);
+  }
+  return text + "\n";
+}
 
 std::string markdown(const Document& document, const std::vector<std::string>& charts) {
   std::string text = "# " + markdown_cell(document.title) + "\n\n";

@@ -17,37 +17,22 @@ namespace fs = std::filesystem;
 namespace {
 constexpr double kRenderTimeout = 120;
 
-/// Several processes may draw in one folder at the same time.
-fs::path scratch_file(const fs::path& folder, const char* extension) {
-  return folder / (".charts." + std::to_string(getpid()) + extension);
-}
-
 Json job_of(const fs::path& folder, const Analysis& a, const std::vector<Chart>& charts,
             const std::string& page, bool png) {
-  Json list = Json::array(), rungs = Json::array();
-  for (const Chart& chart : charts)
-    list.push_back({{"name", chart.name}, {"kind", chart.kind}, {"data", chart.data}, {"note", chart.note}});
-  for (const Row& row : a.rows) rungs.push_back(row.name);
+  const auto drawing = [](const Chart& chart) -> Json {
+    return {{"name", chart.name}, {"kind", chart.kind}, {"data", chart.data}, {"note", chart.note}};
+  };
   return {{"experiment", a.experiment.name},
-          {"rungs", std::move(rungs)},
+          {"rungs", json_list(a.rows, &Row::name)},
           {"folder", folder.string()},
           {"png", png},
-          {"charts", std::move(list)},
+          {"charts", json_list(charts, drawing)},
           {"page", {{"html", page}, {"mark", kChartsMark}, {"file", (folder / "report.html").string()}}},
           {"cache", cache_folder("charts").string()}};
 }
 }  // namespace
 
-ChartProcess::Scratch::~Scratch() {
-  std::error_code ignored;
-  fs::remove(path, ignored);
-}
-
-ChartProcess::ChartProcess(fs::path folder)
-    : folder_(std::move(folder)),
-      python_(project_python()),
-      job_{scratch_file(folder_, ".json")},
-      log_{scratch_file(folder_, ".log")} {
+ChartProcess::ChartProcess(fs::path folder) : folder_(std::move(folder)), python_(project_python()) {
   if (python_.empty())
     problem_ = "there is no Python environment";
   else
@@ -55,14 +40,15 @@ ChartProcess::ChartProcess(fs::path folder)
 }
 
 void ChartProcess::start() try {
+  scratch_.emplace();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorCode::file_access, "cannot create a pipe");
   const Descriptor reading(ends[0]);
   input_ = Descriptor(ends[1]);
   const fs::path script = Installation::of_this_program().scripts / "charts";
   const Interrupts interrupts;  // a parent may ignore SIGCHLD, and the end of the process would be lost
-  process_.emplace(Command{.arguments = {python_.string(), "-B", script.string(), job_.path.string()},
-                           .log = log_.path,
+  process_.emplace(Command{.arguments = {python_.string(), "-B", script.string(), job().string()},
+                           .log = log(),
                            .input = reading.get()});
 } catch (const Error& e) {
   problem_ = e.message();
@@ -71,7 +57,7 @@ void ChartProcess::start() try {
 void ChartProcess::begin(const Analysis& a, const std::vector<Chart>& charts, const std::string& page,
                          bool png) {
   if (!process_) return;
-  write_json(job_.path, job_of(folder_, a, charts, page, png));
+  write_json(job(), job_of(folder_, a, charts, page, png));
   input_.close();
 }
 
@@ -81,7 +67,7 @@ std::string ChartProcess::finish() {
   const ProcessEnd end =
       run_to_end(*process_, std::chrono::steady_clock::now(), {kRenderTimeout}, interrupts);
   if (end.kind != ProcessEnd::Kind::exited) return "the drawing did not end";
-  return end.code == 0 ? "" : python_.string() + ": " + last_line(read_file(log_.path));
+  return end.code == 0 ? "" : python_.string() + ": " + last_line(read_file(log()));
 }
 
 std::string last_line(std::string text) {

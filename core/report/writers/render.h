@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/temporary_folder.h"
 #include "process/process.h"
 #include "report/writers/writers.h"
 
@@ -22,16 +23,12 @@ class ChartProcess {
   std::string finish();
 
  private:
-  /// A file that is removed at the end.
-  struct Scratch {
-    std::filesystem::path path;
-    ~Scratch();
-  };
-
   void start();
+  std::filesystem::path job() const { return *scratch_ / "job.json"; }
+  std::filesystem::path log() const { return *scratch_ / "log.txt"; }
 
   std::filesystem::path folder_, python_;
-  Scratch job_, log_;
+  std::optional<TemporaryFolder> scratch_;
   Descriptor input_;     ///< of the process, which waits until this is closed
   std::string problem_;  ///< why the process did not start
   std::optional<Process> process_;

@@ -36,61 +36,52 @@ std::string badge_of(const Analysis& a) {
 }
 }  // namespace
 
-const Record<SummaryRatio>& record_of(const SummaryRatio*) {
-  static const auto record =
-      Record<SummaryRatio>("a ratio")
-          .field("value", &SummaryRatio::value, "tokens/s divided by those of the other row",
-                 {.required = true})
-          .field("low", &SummaryRatio::low, "lower end of its interval; null: too few rounds",
-                 {.promised = true, .nullable = true})
-          .field("high", &SummaryRatio::high, {.promised = true, .nullable = true})
-          .field("verdict", &SummaryRatio::verdict,
-                 {.required = true,
-                  .schema = {{"enum",
-                              {"faster", "slower", "no difference", "undecided", "too few rounds",
-                               "the same run"}}}})
-          .field("like_for_like", &SummaryRatio::like_for_like,
-                 "false: the two rows train different problems", {.required = true});
-  return record;
+Record<SummaryRatio> record_of(const SummaryRatio*) {
+  return Record<SummaryRatio>("a ratio")
+      .field("value", &SummaryRatio::value, "tokens/s divided by those of the other row", {.required = true})
+      .field("low", &SummaryRatio::low, "lower end of its interval; null: too few rounds",
+             {.promised = true, .nullable = true})
+      .field("high", &SummaryRatio::high, {.promised = true, .nullable = true})
+      .field("verdict", &SummaryRatio::verdict,
+             {.required = true,
+              .schema = {{"enum",
+                          {"faster", "slower", "no difference", "undecided", "too few rounds",
+                           "the same run"}}}})
+      .field("like_for_like", &SummaryRatio::like_for_like, "false: the two rows train different problems",
+             {.required = true});
 }
 
-const Record<SummaryRung>& record_of(const SummaryRung*) {
-  static const auto record =
-      Record<SummaryRung>("a rung")
-          .field("rung", &SummaryRung::rung, {.required = true})
-          .field("status", &SummaryRung::status, {.required = true})
-          .field("loss_check", &SummaryRung::loss_check, "as in the report's table: ✓, or what is wrong",
-                 {.required = true})
-          .field("tokens_per_second", &SummaryRung::tokens_per_second, "median over rounds",
-                 {.promised = true, .nullable = true})
-          .field("peak_memory_bytes", &SummaryRung::peak_memory_bytes, "the most bytes that tensors hold",
-                 {.promised = true, .nullable = true})
-          .field("vs_previous", &SummaryRung::vs_previous, "null: nothing to compare with",
-                 {.promised = true, .nullable = true})
-          .field("vs_base", &SummaryRung::vs_base, {.promised = true, .nullable = true})
-          .field("memory_vs_base", &SummaryRung::memory_vs_base,
-                 "peak memory divided by the base's peak memory", {.promised = true, .nullable = true});
-  return record;
+Record<SummaryRung> record_of(const SummaryRung*) {
+  return Record<SummaryRung>("a rung")
+      .field("rung", &SummaryRung::rung, {.required = true})
+      .field("status", &SummaryRung::status, {.required = true})
+      .field("loss_check", &SummaryRung::loss_check, "as in the report's table: ✓, or what is wrong",
+             {.required = true})
+      .field("tokens_per_second", &SummaryRung::tokens_per_second, "median over rounds",
+             {.promised = true, .nullable = true})
+      .field("peak_memory_bytes", &SummaryRung::peak_memory_bytes, "the most bytes that tensors hold",
+             {.promised = true, .nullable = true})
+      .field("vs_previous", &SummaryRung::vs_previous, "null: nothing to compare with",
+             {.promised = true, .nullable = true})
+      .field("vs_base", &SummaryRung::vs_base, {.promised = true, .nullable = true})
+      .field("memory_vs_base", &SummaryRung::memory_vs_base, "peak memory divided by the base's peak memory",
+             {.promised = true, .nullable = true});
 }
 
-namespace {
-const Record<Summary>& summary_record() {
-  static const auto record =
-      Record<Summary>("the summary", "summary.json: the answer of a report, for programs that act on it.")
-          .field("schema_version", &Summary::schema_version, {.required = true, .schema = {{"const", 1}}})
-          .field("experiment", &Summary::experiment, {.required = true})
-          .field("label", &Summary::label, {.required = true})
-          .field("ok", &Summary::ok, "no rung failed or is broken", {.required = true})
-          .field("headline", &Summary::headline, "the answer in one sentence", {.required = true})
-          .field("badge", &Summary::badge, "the same in a few words", {.required = true})
-          .field("machine", &Summary::machine, {.required = true})
-          .field("date", &Summary::date, {.required = true})
-          .field("commit", &Summary::commit, {.required = true})
-          .field("warnings", &Summary::warnings, "reasons to doubt the answer", {.required = true})
-          .field("rungs", &Summary::rungs, {.required = true});
-  return record;
+static Record<Summary> record_of(const Summary*) {
+  return Record<Summary>("the summary", "summary.json: the answer of a report, for programs that act on it.")
+      .field("schema_version", &Summary::schema_version, {.required = true, .schema = {{"const", 1}}})
+      .field("experiment", &Summary::experiment, {.required = true})
+      .field("label", &Summary::label, {.required = true})
+      .field("ok", &Summary::ok, "no rung failed or is broken", {.required = true})
+      .field("headline", &Summary::headline, "the answer in one sentence", {.required = true})
+      .field("badge", &Summary::badge, "the same in a few words", {.required = true})
+      .field("machine", &Summary::machine, {.required = true})
+      .field("date", &Summary::date, {.required = true})
+      .field("commit", &Summary::commit, {.required = true})
+      .field("warnings", &Summary::warnings, "reasons to doubt the answer", {.required = true})
+      .field("rungs", &Summary::rungs, {.required = true});
 }
-}  // namespace
 
 Summary summary_of(const Analysis& a) {
   Summary summary{.experiment = a.experiment.name,
@@ -109,20 +100,14 @@ Summary summary_of(const Analysis& a) {
   return summary;
 }
 
-Json to_json(const Summary& summary) { return summary_record().write(summary); }
+Json to_json(const Summary& summary) { return fields_of<Summary>().write(summary); }
 
-Json summary_schema() {
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-                 {"$id", "optrush/summary"},
-                 {"title", "Summary"}};
-  schema.update(summary_record().schema());
-  return schema;
-}
+Json summary_schema() { return record::of_file("summary", "Summary", fields_of<Summary>().schema()); }
 
 std::string summary_line(const Summary& summary) {
   const auto ok = std::ranges::count(summary.rungs, Status::ok, &SummaryRung::status);
   return summary.experiment + ": " + summary.badge + "; " + std::to_string(ok) + " of " +
-         counted(std::ssize(summary.rungs), "row") + " ok" +
-         (summary.warnings.empty() ? "" : "; with warnings") + "\n";
+         counted(summary.rungs.size(), "row") + " ok" + (summary.warnings.empty() ? "" : "; with warnings") +
+         "\n";
 }
 }  // namespace optrush

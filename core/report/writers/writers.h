@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,12 @@ std::string csv(const Analysis&);
 /// (docs/schema/results.schema.json). One line per part and per item of a list, without spaces: a third of
 /// the size, and a change is one line.
 void write_results(const std::filesystem::path&, const Analysis&);
+/// A list with the JSON that `make` returns for each item.
+Json json_list(const auto& items, auto make) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(std::invoke(make, item));
+  return list;
+}
 /// A ratio as JSON; null if there is none.
 Json ratio_json(const std::optional<Ratio>&);
 

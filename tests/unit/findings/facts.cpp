@@ -123,14 +123,14 @@ const Row* Facts::most_ranks(const ScalingSeries& series) const {
 std::vector<const Row*> Facts::timed() const {
   const auto first = std::ranges::find_if(a_.rows, [](const Row& r) { return r.time_to_loss.has_value(); });
   return ok_rows([&](const Row& r) {
-    return r.time_to_loss && r.time_to_loss->told && r.same_as < 0 &&
+    return r.time_to_loss && r.time_to_loss->enough_steps && r.same_as < 0 &&
            r.time_to_loss->validated == first->time_to_loss->validated &&
            same_task(a_.spec(r), a_.variants.front().spec);
   });
 }
 
 bool Facts::misses(const Row& r) const {
-  return r.time_to_loss && r.time_to_loss->told && !r.time_to_loss->seconds &&
+  return r.time_to_loss && r.time_to_loss->enough_steps && !r.time_to_loss->seconds &&
          !ok_rows([&](const Row& other) {
             return other.time_to_loss && other.time_to_loss->seconds &&
                    other.time_to_loss->validated == r.time_to_loss->validated;

@@ -113,7 +113,7 @@ TEST_F(ExternalRung, ReceivesSpecOutMetricsAndItsSettings) {
   EXPECT_EQ(told.at("environment").at("OMP_NUM_THREADS"), "3");
   EXPECT_EQ(told.at("environment").at("OPTRUSH_WORLD_SIZE"), "1");
   EXPECT_EQ(read_json(folder / "spec.json").at("threads"), 3);
-  EXPECT_EQ(external_from_json(read_json(folder / "external.json"), "test"), external);
+  EXPECT_EQ(fields_of<External>().read(read_json(folder / "external.json"), "test"), external);
 }
 
 TEST_F(ExternalRung, RunsWithEqualStartsShareOneExport) {

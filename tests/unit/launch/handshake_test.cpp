@@ -16,12 +16,12 @@ using ::testing::IsEmpty;
 const JobSecret kSecret{"a secret of the tests"};
 
 /// Two ends, and the bytes that each has sent.
-struct Pair {
+struct TwoEnds {
   Handshake rank_0, other;
   std::string from_0 = rank_0.greeting(), from_other = other.greeting();
   std::string all_of_other = from_other;
 
-  explicit Pair(const JobSecret& of_other = kSecret)
+  explicit TwoEnds(const JobSecret& of_other = kSecret)
       : rank_0(End::rank_0, kSecret), other(End::other, of_other) {}
 
   void exchange() {
@@ -36,7 +36,7 @@ struct Pair {
 };
 
 TEST(Handshake, BothEndsProveTheSecretAndThenExchangeLines) {
-  Pair pair;
+  TwoEnds pair;
   EXPECT_FALSE(pair.rank_0.done());
   pair.exchange();
   EXPECT_TRUE(pair.rank_0.done() && pair.other.done());
@@ -60,7 +60,7 @@ TEST(Handshake, BytesMayArriveOneByOne) {
 }
 
 TEST(Handshake, AnotherSecretIsRefusedByBothEndsAndRank0ProvesNothing) {
-  Pair pair(JobSecret{"another secret"});
+  TwoEnds pair(JobSecret{"another secret"});
   EXPECT_THAT(error_of([&] { pair.exchange(); }), HasSubstr("it has another secret"));
   EXPECT_THAT(pair.from_0, std::string(32, '\0')) << "no proof, only the refusal";
   std::string more;
@@ -69,7 +69,7 @@ TEST(Handshake, AnotherSecretIsRefusedByBothEndsAndRank0ProvesNothing) {
 }
 
 TEST(Handshake, RecordedHandshakeFitsNoOtherConnection) {
-  Pair recorded;
+  TwoEnds recorded;
   recorded.exchange();
   Handshake rank_0(End::rank_0, kSecret);
   std::string played = recorded.all_of_other, answer;
@@ -98,7 +98,7 @@ TEST(Handshake, OtherProtocolsAreRefusedAtTheFirstByteThatDiffers) {
 
 TEST(Handshake, LinesThatWereNotSentAsTheNextOneAreRefused) {
   const auto fails = [](const std::function<void(Handshake&, Handshake&)>& disturb) {
-    Pair pair;
+    TwoEnds pair;
     pair.exchange();
     return error_of([&] { disturb(pair.rank_0, pair.other); });
   };

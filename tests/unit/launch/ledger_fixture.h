@@ -159,8 +159,8 @@ class LedgerTest : public Launch {
       const Stored stored = ledger.stored();
       const VariantRuns runs(stored.variants, stored.runs);
       CheckedRows rows(stored);
-      for (size_t below = 0; below < i; ++below) rows.look(stored.variants[below], runs);
-      const auto jobs = gate_jobs(ledger, rows.look(stored.variants[i], runs), rows.usable(), last);
+      for (size_t below = 0; below < i; ++below) rows.update(stored.variants[below], runs);
+      const auto jobs = gate_jobs(ledger, rows.update(stored.variants[i], runs), rows.usable(), last);
       if (jobs.empty()) ++i;
       for (const Job& job : jobs) {
         if (ledger.accept(job) != nullptr) continue;

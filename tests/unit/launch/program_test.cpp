@@ -54,7 +54,7 @@ TEST_F(ProgramBase, APlantedSlowdownIsFoundAndAnEqualRungIsNot) {
 TEST_F(ProgramBase, FlagsAreStacked) {
   EXPECT_TRUE(run(program({flags("one", {"--slower", "2"}), flags("two", {"--loss", "0"})})).all_ok);
   const Json stored = read_json(report() / "runs/02-two-r1/external.json");
-  EXPECT_EQ(full_command(external_from_json(stored, "test")).size(), 5U);
+  EXPECT_EQ(full_command(fields_of<External>().read(stored, "test")).size(), 5U);
   EXPECT_NEAR(analysis().rows[2].base.speed->value, 0.5, 0.01);
 }
 
