@@ -14,7 +14,6 @@
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "spec/spec_json.h"
-#include "spec/text_value.h"
 #include "spec/value.h"
 
 namespace optrush {

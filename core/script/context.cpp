@@ -4,7 +4,6 @@
 #include <typeinfo>
 
 #include "base/suggest.h"
-#include "spec/text_value.h"
 #include "spec/value.h"
 
 namespace optrush {

@@ -15,7 +15,7 @@ fs::path existing(const ScriptContext& context, const std::string& path) {
 }
 
 DataSpec validated(const DataSpec& data, const std::string& where) {
-  return data_from_json(to_json(data), where);
+  return fields_of<DataSpec>().read(to_json(data), where);
 }
 }  // namespace
 

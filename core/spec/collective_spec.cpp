@@ -16,9 +16,4 @@ const Record<CollectiveSpec>& record_of(const CollectiveSpec*) {
                  {.min = 1, .max = 100000});
   return fields;
 }
-
-CollectiveSpec collective_from_json(const Json& json, const std::string& where) {
-  return fields_of<CollectiveSpec>().read(json, where);
-}
-Json to_json(const CollectiveSpec& spec) { return record_of(&spec).write(spec); }
 }  // namespace optrush

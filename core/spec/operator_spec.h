@@ -3,7 +3,6 @@
 
 #include "optrush/spec.h"
 #include "spec/record.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 /// A run of one operator of the block, or of its MLP, on random inputs of shape (micro_batch, seq_len, dim).
@@ -17,10 +16,8 @@ struct OperatorSpec {
   /// Number of input tensors of shape (micro_batch, seq_len, dim).
   int64_t operands() const;
 };
+/// Reading throws an Error if n_heads does not divide dim, or if head_loss is repeated.
 const Record<OperatorSpec>& record_of(const OperatorSpec*);
-/// Throws an Error if n_heads does not divide dim, or if head_loss is repeated.
-OperatorSpec operator_from_json(const Json&, const std::string& where);
-Json to_json(const OperatorSpec&);
 
 /// The work that any implementation of an operator must do in a step: bytes to move, and the FLOPs of its
 /// formulas (docs/guides/operators_and_hardware.md).

@@ -327,4 +327,12 @@ template <class T>
 const Record<T>& fields_of() {
   return record_of(static_cast<const T*>(nullptr));
 }
+/// Its fields as options.
+template <class T>
+std::vector<OptionSchema> options_of() {
+  return fields_of<T>().options();
+}
+template <class T>
+requires requires(const T* object) { record_of(object); }
+Json to_json(const T& object) { return record_of(&object).write(object); }
 }  // namespace optrush

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "optrush/options.h"
-#include "optrush/spec.h"
+#include "spec/spec_fields.h"
 
 namespace optrush {
 /// Reading is strict: an unknown key is an Error with "did you mean", and a value out of range is an Error
@@ -11,12 +11,7 @@ namespace optrush {
 LlamaSpec llama_from_json(const Json&, const std::string& where);
 /// With a checkpoint, only that field: the checkpoint determines the others.
 Json to_json(const LlamaSpec&);
-DataSpec data_from_json(const Json&, const std::string& where);
-Json to_json(const DataSpec&);
-TrainSpec train_from_json(const Json&, const std::string& where);
-Json to_json(const TrainSpec&);
 RunSpec run_spec_from_json(const Json&, const std::string& where);
-Json to_json(const RunSpec&);
 
 /// Whether a run validates on the held-out end of its training data (for random data: on other sequences).
 bool validates_on_own_data(const RunSpec&);
@@ -31,6 +26,8 @@ std::string length_of(const TrainSpec&);
 /// Checks a model of this kind and adds default values.
 Json validate_model(const std::string& kind, const Json& model, const std::string& where);
 
+/// Merges `patch` into `base` recursively. Unlike in a JSON merge patch, null does not delete a field.
+void merge(Json& base, const Json& patch);
 /// `base` with the settings of a rung, for example {"train": {"micro_batch": 8}, "device": "cpu"}. A changed
 /// `data.kind`, `model_kind` or `model.checkpoint` starts from the defaults of the new kind. Settings with
 /// `epochs` replace the default number of steps by the largest one. Throws like run_spec_from_json.

@@ -178,14 +178,4 @@ const Record<SampleSpec>& record_of(const SampleSpec*) {
                  {.min = 1, .max = kMostSampled});
   return fields;
 }
-
-DataSpec data_from_json(const Json& json, const std::string& where) {
-  return fields_of<DataSpec>().read(json, where);
-}
-Json to_json(const DataSpec& data) { return record_of(&data).write(data); }
-
-TrainSpec train_from_json(const Json& json, const std::string& where) {
-  return fields_of<TrainSpec>().read(json, where);
-}
-Json to_json(const TrainSpec& train) { return record_of(&train).write(train); }
 }  // namespace optrush

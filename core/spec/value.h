@@ -20,6 +20,9 @@ void check_keys(const Json& json, const std::vector<std::string>& keys, const st
                 const std::string& owner, const std::string& where);
 /// Whether `name` is an identifier: a lower-case letter, then lower-case letters, digits and '_'.
 bool is_name(std::string_view name);
+/// A value given on the command line. For type "string" it is the text itself. Otherwise the text is parsed
+/// as JSON if it is valid JSON, so strings need no quotes.
+Json text_value(const std::string& text, const std::string& type = "");
 /// The value as JSON for a message, shortened if it is long.
 std::string shown(const Json&);
 }  // namespace optrush

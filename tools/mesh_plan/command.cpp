@@ -16,7 +16,7 @@
 #include "script/byte_size.h"
 #include "spec/presets.h"
 #include "spec/spec_json.h"
-#include "spec/text_value.h"
+#include "spec/value.h"
 
 namespace optrush::mesh_plan {
 namespace {
