@@ -7,6 +7,7 @@
 #include <iostream>
 #include <system_error>
 
+#include "base/contains.h"
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -95,7 +96,7 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
                : UsageError("'" + word + "' is an unexpected argument of " + name, help);
   word = word.substr(0, word.find('='));
   const std::vector<std::string> options = option_names(command);
-  if (const std::string present(present_name(word)); std::ranges::count(options, present) != 0)
+  if (const std::string present(present_name(word)); contains(options, present))
     return UsageError(ErrorCode::unknown_name,
                       "the option '" + word + "' of " + name + " is now called '" + present + "'", help);
   const std::string best = nearest(word, options);

@@ -14,8 +14,7 @@ class App;
 namespace optrush {
 struct Installation;
 
-// Each function adds a subcommand, which runs while the command line is parsed and stores the exit code in
-// `code`. Errors are thrown.
+// Each adds a subcommand, which runs during parsing and stores the exit code in `code`. Errors are thrown.
 /// `given_secret`: the value of OPTRUSH_JOB_SECRET
 void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);

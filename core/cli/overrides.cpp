@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
@@ -36,11 +37,6 @@ std::vector<Place> places_of(Experiment& experiment) {
   return places;
 }
 
-std::string type_of(const PluginDescription& plugin, const std::string& option) {
-  const auto found = std::ranges::find(plugin.options, option, &OptionSchema::name);
-  return found == plugin.options.end() ? "" : found->type;
-}
-
 /// The names of all plugins that an experiment stacks, without repetition.
 std::vector<std::string> stacked_plugins(const Experiment& experiment) {
   std::set<std::string> names;
@@ -64,7 +60,7 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
                 options.empty() ? "it has no options" : "set one of its options: " + join(options), where);
   }
   const std::string& option = keys[1];
-  const Json value = text_value(text, type_of(plugin, option));
+  const Json value = text_value(text, plugin.type_of(option));
   std::vector<std::string> before;
   std::set<Json> values;
   for (const auto& place : places_of(experiment))
@@ -92,10 +88,6 @@ const std::vector<std::string> kOfExperiment = {"rounds",      "seeds",         
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
 // Settings of the base only, because rungs are compared by one validation.
 const std::vector<std::string> kOfBase = {"validate", "save"};
-
-bool contains(const std::vector<std::string>& list, const std::string& word) {
-  return std::ranges::find(list, word) != list.end();
-}
 
 void set_in_experiment(Experiment& experiment, const std::string& key, const Json& value,
                        const std::string& where) {

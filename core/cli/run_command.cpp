@@ -69,9 +69,9 @@ fs::path default_reports(const fs::path& script, const Installation& here) {
 /// The command that runs what is missing: the given one with --resume.
 std::string resuming(const CLI::App& command) {
   std::string words = "optrush run", script;
-  std::set<const CLI::Option*> told;
+  std::set<const CLI::Option*> seen;
   for (const CLI::Option* option : command.parse_order()) {
-    if (!told.insert(option).second || option->get_name() == "--resume") continue;
+    if (!seen.insert(option).second || option->get_name() == "--resume") continue;
     if (option->get_items_expected_max() == 0) {
       words += " " + option->get_name();
       continue;

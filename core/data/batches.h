@@ -50,8 +50,7 @@ class Batches {
   /// A hash of some samples. It is equal for runs that read the same samples in the same order.
   int64_t order() const;
   StepContent content(int64_t step) const;
-  /// This rank's part of the validation data, in micro-batches of training's size. Rows that are left over
-  /// have no labels with a loss.
+  /// This rank's part of the validation data, in micro-batches of training's size filled with empty rows.
   std::vector<Batch> validation() const;
   /// Number of training sequences per epoch; 0 if the data never repeat.
   int64_t sequences_of_epoch() const;
@@ -86,15 +85,12 @@ class Batches {
   at::Generator generator_;
   Source training_, validation_;  ///< empty: there is no such data
 };
-/// The places in rows of `row` positions each whose first `lengths` hold tokens (Batch::filled); undefined:
-/// all do.
+/// The places in rows of `row` positions each whose first `lengths` hold tokens; undefined: all do.
 Tensor filled_places(std::span<const int64_t> lengths, int64_t row, at::Device);
 /// Whether the sequences hold documents with individual lengths.
 bool made_of_documents(const DataSpec&);
-/// Throws an Error if the model's head has no loss for such data, so that a plugin must provide it
-/// (Recipe::learn_from).
+/// Throws an Error if the model's head has no loss for such data, and no plugin provides one.
 void refuse_data_without_loss(const DataSpec&);
-/// Sequences per step over all ranks that split the batch. Throws an Error if the spec's global_batch
-/// differs.
+/// Sequences per step over all ranks that split the batch. Another global_batch is an Error.
 int64_t global_batch(const TrainSpec&, const Mesh&);
 }  // namespace optrush

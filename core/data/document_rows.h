@@ -33,8 +33,7 @@ struct RowContent {
 /// Sequences made of whole documents. A document takes one position per token except the last, which is only
 /// a label. A longer document is cut to a sequence; one without a trained token in its sequence is left out.
 /// Sequences are shuffled in each epoch, by seed and epoch only. The two documents of a preference pair are
-/// in consecutive sequences, or both are left out; a pair with equal answers within a sequence is left out,
-/// because it has no preference.
+/// in consecutive sequences, or both are left out; so is a pair with equal answers within a sequence.
 class DocumentRows {
  public:
   /// Throws an Error if `lay` omits or repeats a document or overfills a sequence.

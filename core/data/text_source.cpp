@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/contains.h"
 #include "base/text.h"
 #include "optrush/error.h"
 
@@ -57,9 +58,8 @@ std::vector<ListedFile> text_files(const DataSpec& data) {
   std::vector<ListedFile> files = listed_files(root, Unreadable::error);
   if (!fs::is_directory(root)) return files;
   if (!data.extensions.empty())
-    std::erase_if(files, [&](const ListedFile& file) {
-      return std::ranges::count(data.extensions, extension_of(file.path)) == 0;
-    });
+    std::erase_if(
+        files, [&](const ListedFile& file) { return !contains(data.extensions, extension_of(file.path)); });
   std::ranges::sort(files, {}, &ListedFile::path);
   return files;
 }

@@ -26,8 +26,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           int64_t rank, int64_t size, at::Device device,
                                                           const Ranks& ranks) {
-  // Gloo may write to sockets of ranks that have ended. This must become an error of the collective, as in
-  // Python, and not end this process.
+  // Gloo may write to sockets of ended ranks: an error of the collective, and not the end of this process.
   std::signal(SIGPIPE, SIG_IGN);
   const auto place = static_cast<int>(rank), places = static_cast<int>(size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place, places);

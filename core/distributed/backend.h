@@ -13,8 +13,7 @@ class Store;
 }  // namespace c10d
 
 namespace optrush {
-/// Creates c10d's group of `size` processes, with Gloo for CPU tensors and, if `device` is a GPU, NCCL for
-/// GPU tensors.
+/// Creates c10d's group of `size` processes, with Gloo for CPU tensors and NCCL for those of a GPU `device`.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
                                                           const c10::intrusive_ptr<c10d::Store>&,
                                                           int64_t rank, int64_t size, at::Device,

@@ -31,8 +31,7 @@ using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
 /// A view of a tensor's memory that does not own it. Gloo's thread releases its tensors some time after a
 /// wait has ended. With views, this thread alone decides when the memory is freed. The state of the call
-/// holds the tensors until the call is done. For a gather, Gloo's thread copies the tensor and frees the copy
-/// before the call ends.
+/// holds the tensors until the call is done. For a gather, Gloo frees its copy before the call ends.
 Tensor lent(const Tensor& tensor) {
   if (!tensor.is_cpu()) return tensor;
   if (!tensor.is_non_overlapping_and_dense())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/text.h"
 #include "optrush/error.h"
 
@@ -81,8 +82,7 @@ int64_t Mesh::size(const Names& dims) const {
 int64_t Mesh::rank(const Names& dims) const {
   int64_t place = 0;
   for (size_t i = 0; i < dims_.size(); ++i)
-    if (std::find(dims.begin(), dims.end(), dims_[i].name) != dims.end())
-      place = place * dims_[i].size + coordinate(i, world_rank_);
+    if (contains(dims, dims_[i].name)) place = place * dims_[i].size + coordinate(i, world_rank_);
   return place;
 }
 

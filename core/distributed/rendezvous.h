@@ -9,8 +9,7 @@
 
 namespace optrush {
 /// Connects the ranks of a run: rank 0 serves a store and the others connect to it. Returns when all ranks
-/// are there and agree on `identity`, a description of the run. Throws an Error that names ranks that are
-/// missing or differ.
+/// are there and agree on `identity`, a description of the run. An Error names missing or differing ranks.
 c10::intrusive_ptr<c10d::Store> rendezvous(const Ranks&, const std::string& identity);
 
 /// The largest number of ranks that train on one GPU; the same on every rank. Throws a Skip on rank 0 if two

@@ -18,8 +18,7 @@
 
 namespace optrush {
 namespace {
-/// The functions of CUDA's driver API that load and launch code. The library libcuda.so.1 is opened at run
-/// time.
+/// The functions of CUDA's driver API that load and launch code. libcuda.so.1 is opened at run time.
 struct CudaDriver {
   using Result = int;
   Result (*error_string)(Result, const char**) = nullptr;

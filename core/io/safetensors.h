@@ -25,8 +25,7 @@ class SafetensorsFile : public SafetensorsView {
   Tensor read(std::string_view name) const { return read_tensor(*this, entry(name)); }
 };
 
-/// A safetensors file that is laid out but not written. Tensors may be on any device and have any strides;
-/// dtypes are kept.
+/// A safetensors file that is laid out but not written. Tensors may have any device and strides.
 class SafetensorsContent {
  public:
   /// Throws an Error if two tensors have one name, or if the format has no such dtype.

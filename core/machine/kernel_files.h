@@ -22,8 +22,7 @@ std::optional<T> first_number(std::string_view text) {
 std::map<std::string, std::string> key_values(const std::string& text);
 /// The choice in brackets: "madvise" in "always [madvise] never".
 std::string chosen_word(const std::string& choices);
-/// A file of this process's control group (version 2), or of the root group, because a container sees its own
-/// group there.
+/// A file of this process's control group (version 2), or of the root group (of a container).
 std::string control_group(const std::filesystem::path& root, const std::string& file);
 /// The cores that the control group allows; none if there is no limit.
 std::optional<double> cpu_quota(const std::filesystem::path& root);

@@ -11,7 +11,6 @@ bool gpu_is_visible(const std::filesystem::path& root = "/");
 /// the ranks of the machine; then ranks take them in turn.
 int64_t gpu_of(int64_t local_rank, int64_t visible);
 
-/// Whether several ranks may train on one GPU: OPTRUSH_SHARE_GPU=1. Throws an Error for other values than 0
-/// and 1.
+/// Whether several ranks may train on one GPU: OPTRUSH_SHARE_GPU=1.
 bool ranks_may_share_a_gpu();
 }  // namespace optrush

@@ -174,8 +174,7 @@ CpuTimes read_cpu_times(const fs::path& root) {
       ++times.processors;
       continue;
     }
-    // Fields: user nice system idle iowait irq softirq steal. Steal is the hypervisor's share and not work of
-    // this machine.
+    // Fields: user nice system idle iowait irq softirq steal. Steal is the hypervisor's share.
     std::istringstream fields(line.substr(4));
     std::string field;
     for (int i = 0; i < 8 && fields >> field; ++i) {

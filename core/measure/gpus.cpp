@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/contains.h"
 #include "base/seconds_since.h"
 #include "build_info.h"
 #include "machine/torch_folder.h"
@@ -151,7 +152,7 @@ void GpuMeter::sample() {
   if (!reasons) return;
   knows_throttling_ = true;
   throttling_.insert(reasons->begin(), reasons->end());
-  if (std::ranges::find(*reasons, kPowerCap) != reasons->end()) ++at_cap_;
+  if (contains(*reasons, kPowerCap)) ++at_cap_;
 }
 
 GpuReadings GpuMeter::readings() const {

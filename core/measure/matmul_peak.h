@@ -22,8 +22,7 @@ double shortest_possible(double so_far, double seconds, double least);
 std::function<void()> fastest_product(const at::Tensor& a, const at::Tensor& b);
 
 /// FLOP/s of the fastest square matrix product, by dtype: fp32, bf16, fp16, fp64. Measures several sizes in
-/// turn for about `seconds`, so that a drift of the clock affects all of them. Impossible timings do not
-/// count (most_flops).
+/// turn for about `seconds`. Impossible timings do not count (most_flops).
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
 
 /// Bytes per second of "read" (a sum), "write" (a fill), "copy" and "triad" (a = b + s c). Each byte read or

@@ -8,6 +8,8 @@
 #include <array>
 #include <utility>
 
+#include "base/contains.h"
+
 namespace optrush {
 namespace {
 // The part of NVML's stable C API that is used here. Its header is only in the CUDA toolkit.
@@ -202,8 +204,7 @@ std::optional<size_t> own_process(const std::vector<unsigned>& listed, const Pro
 }
 
 int64_t other_processes(const std::vector<unsigned>& listed, const ProcessView& view) {
-  const bool one_is_this =
-      std::ranges::find(listed, view.self) != listed.end() || (view.in_namespace && !listed.empty());
+  const bool one_is_this = contains(listed, view.self) || (view.in_namespace && !listed.empty());
   return static_cast<int64_t>(listed.size()) - (one_is_this ? 1 : 0);
 }
 

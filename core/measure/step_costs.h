@@ -39,8 +39,7 @@ class StepCosts {
   int64_t most_casts_of_a_parameter() const;
   int64_t cast_parameters() const;
 
-  /// "costs" of a result and of a plan (docs/schema/run_result.schema.json). On a CPU, waits and copies are
-  /// null.
+  /// "costs" of a result and of a plan. On a CPU, waits and copies are null.
   Json to_json() const;
 
   class Ledger;

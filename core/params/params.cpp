@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "optrush/advanced/data_parallel.h"
 #include "optrush/error.h"
@@ -30,8 +31,7 @@ const Tensor& ComputeCopy::of(const Tensor& leaf, at::ScalarType type) {
 }
 
 namespace {
-/// The unit that gathers this tensor, if its memory is freed at present: such a tensor keeps its shape and
-/// has no bytes.
+/// The unit that gathers this tensor, if it has a shape but no bytes at present.
 std::optional<std::string> gathered_elsewhere(const Tensor& tensor) {
   if (!tensor.defined() || tensor.numel() == 0 || !tensor.has_storage()) return std::nullopt;
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
@@ -69,7 +69,7 @@ int64_t Param::numel() const {
 
 namespace {
 Mesh::Names without(Mesh::Names dims, const Mesh::Names& others) {
-  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(others, dim) != others.end(); });
+  std::erase_if(dims, [&](const auto& dim) { return contains(others, dim); });
   return dims;
 }
 }  // namespace

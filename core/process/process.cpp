@@ -30,13 +30,6 @@ constexpr std::chrono::milliseconds kTick{250};
   throw Error(ErrorCode::file_access, what + ": " + std::strerror(error));
 }
 
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (auto& string : strings) result.push_back(string.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 /// Runs in the child between vfork and exec, in the memory of this process: async-signal-safe calls only.
 [[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent, int input, int log,
                          const char* folder, int error_pipe) {
@@ -123,8 +116,8 @@ Process::Process(const Command& command) : helper_(command.helper) {
   kill_timeout_s();  // an invalid value is an error here, not in the destructor
   auto arguments = command.arguments;
   auto environment = environment_with(command.environment);
-  const auto argument_pointers = pointers(arguments);
-  const auto environment_pointers = pointers(environment);
+  const auto argument_pointers = pointers_to(arguments);
+  const auto environment_pointers = pointers_to(environment);
 
   if (!command.log.empty()) log_ = BoundedLog(command.log, kLogLimit);
   int ends[2];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "spec/value.h"
 
@@ -50,7 +51,7 @@ auto ScriptContext::through_host(const Body& body) {
 std::string ScriptContext::preset(const std::vector<std::string>& names) {
   asked_for_preset_ = true;
   if (options_.preset.empty()) return names.front();
-  if (std::ranges::find(names, options_.preset) != names.end()) return options_.preset;
+  if (contains(names, options_.preset)) return options_.preset;
   return through_host([&]() -> std::string {
     throw UsageError(ErrorCode::unknown_name, "the script has no preset '" + options_.preset + "'",
                      did_you_mean(options_.preset, names), "--preset");

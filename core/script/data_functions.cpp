@@ -34,8 +34,7 @@ DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& 
     if (kind != "text" && fs::is_regular_file(data.path)) check_lines(data.path, kind, call.where);
   }
   if (const auto* options = call.arguments.find("options"))
-    if (const auto* extensions = options->table().find("extensions"))
-      data.extensions = extensions->json().get<std::vector<std::string>>();
+    options->table().read("extensions", data.extensions);
   return validated(data, call.where);
 }
 }  // namespace

@@ -21,13 +21,10 @@ Json settings_of(const LuaTable& table) {
   }
   if (const auto* data = table.find("data")) settings["data"] = to_json(data->object<DataSpec>());
   if (const auto* train = table.find("train")) settings["train"] = to_json(*train, "train");
-  if (const auto* device = table.find("device")) settings["device"] = device->json();
-  if (const auto* threads = table.find("threads")) settings["threads"] = threads->json();
-  if (const auto* env = table.find("env")) {
-    settings["env"] = Json::object();  // an empty Lua table may be a list
-    for (const auto& [name, value] : env->table().fields) settings["env"][name] = value.text();
-  }
-  if (const auto* timeout = table.find("timeout")) settings["timeout_s"] = timeout->json();
+  if (const auto* env = table.find("env")) settings["env"] = to_json(*env, "env");
+  for (const auto& [name, in_spec] :
+       {std::pair("device", "device"), {"threads", "threads"}, {"timeout", "timeout_s"}})
+    if (const auto* value = table.find(name)) settings[in_spec] = value->json();
   return settings;
 }
 

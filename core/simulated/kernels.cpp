@@ -198,8 +198,7 @@ Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
     if (waits) ++state.waits;
   }
   if (values() == Values::none) {
-    // A copy to the host without a wait is allowed, because it may only come back later: offloaded
-    // activations.
+    // A copy to the host without a wait is allowed, because it may come back later (offloading).
     if (!to.is_privateuseone() && waits) no_values();
     return to;
   }

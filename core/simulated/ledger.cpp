@@ -13,8 +13,7 @@ namespace {
 constexpr int64_t kKibi = 1024;
 
 /// The workspace of cuBLAS and cuBLASLt in LibTorch (aten/src/ATen/cuda/CublasHandlePool): from
-/// CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., otherwise :4096:2:16:8, and 32 MiB from Hopper on (sm_89 is
-/// Ada).
+/// CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., otherwise :4096:2:16:8, and 32 MiB from Hopper on.
 int64_t cublas_workspace(const std::string& architecture) {
   const std::string config = environment_variable("CUBLAS_WORKSPACE_CONFIG");
   static const std::regex kPart(":([0-9]{1,9}):([0-9]{1,9})");

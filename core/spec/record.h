@@ -238,8 +238,7 @@ class Record {
     fields_.subject = std::move(subject);
     fields_.doc = std::move(doc);
   }
-  /// Of values that a user gives: null is no value, and messages name a field as "train.lr". Default values
-  /// are those of the struct.
+  /// Of values that a user gives: null is no value, and messages name a field as "train.lr".
   static Record given(std::string subject) {
     Record record(std::move(subject));
     record.fields_.given = true;

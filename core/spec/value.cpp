@@ -12,8 +12,7 @@
 
 namespace optrush {
 namespace {
-/// The value converted to the type of the schema, or a discarded value if it has another type. Ranges and
-/// choices are checked later.
+/// The value converted to the type of the schema, or a discarded value if it has another type.
 Json converted(const std::string& type, const Json& value) {
   const Json wrong(Json::value_t::discarded);
   if (type == "integer") {

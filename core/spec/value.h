@@ -7,12 +7,10 @@
 #include "optrush/options.h"
 
 namespace optrush {
-/// The values that a schema allows, for messages: "an integer between 1 and 1024", "one of 'full',
-/// 'every_n'".
+/// The values that a schema allows, for messages: "an integer between 1 and 1024".
 std::string allowed(const OptionSchema&);
 /// `value` converted to the type of the schema: 8.0 is the integer 8, 1 is the number 1.0, and {} is an empty
-/// list, because Lua has only one type for each. Otherwise an Error that starts with `subject`: "option
-/// 'rank'", "train.lr".
+/// list, because Lua has only one type for each. Otherwise an Error that names `subject`.
 Json checked(const OptionSchema&, const Json& value, const std::string& subject, const std::string& where);
 /// Throws an Error if `json` is not an object or has a key that is not in `keys`: "unknown field 'stesp' of
 /// train", or "unknown option 'rnk'" without an owner.

@@ -31,8 +31,7 @@ std::vector<double> fingerprint(DataParallel& parallel) {
   return sums;
 }
 
-/// Whether steps that were made with another number of ranks or another micro-batch count for the speed: only
-/// if no step may be left to time.
+/// Whether steps that were made with another number of ranks or another micro-batch count for the speed.
 bool keeps_times(const Json& record, const RunSpec& spec) {
   const bool may_end_early = spec.train.epochs > 0 || spec.validate.patience > 0;
   return may_end_early || std::ssize(record.at("steps")) >= spec.train.steps;

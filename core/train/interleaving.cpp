@@ -1,11 +1,13 @@
 #include "train/interleaving.h"
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "machine/environment.h"
-#include "machine/unix_address.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 
@@ -18,13 +20,8 @@ constexpr const char* kVariable = "OPTRUSH_TURNS";
               std::string("unset ") + kVariable + " to train alone");
 }
 
-Descriptor connected_to(const std::string& path) {
-  const auto address = unix_address(path);
-  if (!address) fail("the path '" + path + "' is too long for a socket");
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
-    fail("no controller answers at '" + path + "': " + std::strerror(errno));
-  return socket;
+Descriptor connected_to(const std::string& path) try { return connect_to(path); } catch (const Error& e) {
+  fail(e.message());
 }
 }  // namespace
 

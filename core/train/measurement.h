@@ -28,8 +28,7 @@ class Counters {
 /// Combines the counters of all ranks: the sum, mean or maximum, as the plugin declares.
 std::vector<CounterResult> over_ranks(const std::vector<std::vector<CounterResult>>& ranks);
 
-/// Measures peak memory, energy, traffic and the counters of plugins over all timed steps, without the time
-/// between them.
+/// Measures peak memory, energy, traffic and the counters of plugins over all timed steps.
 class Measurement {
  public:
   explicit Measurement(Session&);
@@ -40,8 +39,7 @@ class Measurement {
   void stop();
   bool is_on() const { return on_; }
 
-  /// Energy of all timed steps; none if it is known only for some of them, because it is divided by the
-  /// tokens of all.
+  /// Energy of all timed steps; none if it is not known for one of them.
   std::optional<double> joules() const { return joules_; }
   /// Adds the energy that an interrupted run had measured.
   void take_up_joules(std::optional<double> before) { joules_ = before; }

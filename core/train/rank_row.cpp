@@ -72,8 +72,7 @@ void add_ranks(RunResult& result, Session& session, const std::string& device) {
   if (session.ranks().rank != 0) return;
   std::vector<RunResult> told;
   for (const auto& text : texts) told.push_back(run_result_from_json(Json::parse(text), "a rank's result"));
-  // Each rank counts only its own operations, divided by the tokens of all ranks, and the energy of its own
-  // device.
+  // Each rank counts only its own operations, divided by all tokens, and the energy of its device.
   result.hfu_flops = sum_of(told, &RunResult::hfu_flops);
   result.energy_joules = sum_of(told, &RunResult::energy_joules);
   result.gpu = mean_of_gpus(told);

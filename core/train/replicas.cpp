@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "base/contains.h"
 #include "base/text.h"
 #include "optrush/error.h"
 
@@ -38,8 +39,7 @@ Tensor as_integers(const Tensor& flat) {
   }
 }
 
-/// The sum of the elements' bits, computed on the device. It is computed in pieces, because a sum in 64 bits
-/// may copy its input.
+/// The sum of the elements' bits, computed on the device, in pieces: a sum in 64 bits may copy its input.
 Tensor sum_of_bits(const Tensor& elements) {
   constexpr int64_t kPart = 1 << 20;
   const Tensor bits = as_integers(elements.contiguous().view(-1));
@@ -221,10 +221,6 @@ class Replicas {
         "the copies of '" + name + "' differ: " + who + " have diverged and no longer train the same model",
         "look for a plugin that draws random numbers in the optimizer or in 'gradients' (the "
         "generators differ by rank), or that updates parameters on some ranks only");
-  }
-
-  static bool contains(const Mesh::Names& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
   }
 
   Session& session_;

@@ -12,8 +12,7 @@ namespace optrush {
 /// Both depend only on the spec and the recorded validations, so a continued run ends at the same step.
 class RunEnd {
  public:
-  /// `sequences`: number per epoch; 0 if the data never repeat. Throws an Error if the epochs end before a
-  /// step is timed.
+  /// `sequences`: number per epoch; 0 if the data never repeat. An Error if no step is timed.
   RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch);
 
   /// Number of steps of the run, warm-up included, unless a validation ends it earlier.

@@ -25,9 +25,8 @@ class RunSetup final : public Session {
   /// Declares parameters by name and shape and fires Event::meta_initialized. Then selects the units and the
   /// elements that this rank keeps. Uses no device: plans stop here, without connect().
   void declare();
-  /// Creates values on the device, one parameter at a time: from the checkpoint, from (seed, name), or
-  /// without values in a forecast. Fires Event::materialized. Then resolves operators and creates shards and
-  /// optimizer, and fires Event::ready.
+  /// Creates values, one parameter at a time: from the checkpoint, from (seed, name), or none in a forecast.
+  /// Fires Event::materialized. Then resolves operators, creates the optimizer and fires Event::ready.
   void make_ready();
   /// Sets parameters to zeros instead of random values, for a device that computes nothing.
   void draw_no_values() { draws_ = false; }

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -7,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/contains.h"
 #include "distributed/groups.h"
 #include "distributed/ranks.h"
 #include "model/model.h"
@@ -23,12 +23,11 @@ class RunParams final : public Params {
  public:
   /// Keeps the parameters of this rank. all() leaves out the others from here on.
   void keep_only(const std::vector<Param*>& kept) {
-    std::erase_if(kept_, [&](Param* param) { return std::ranges::find(kept, param) == kept.end(); });
+    std::erase_if(kept_, [&](Param* param) { return !optrush::contains(kept, param); });
   }
 };
 
-/// A run that is ready to train: its recipe, model, parameters and optimizer, and the interface for plugins
-/// (Run). RunSetup builds it.
+/// A run that is ready to train, and the interface for plugins (Run). RunSetup builds it.
 class Session : public Run {
  public:
   ~Session() override;

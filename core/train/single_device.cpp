@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/contains.h"
 #include "optrush/advanced/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/mesh.h"
@@ -83,12 +84,11 @@ class SingleDevice final : public DataParallel {
 
   static Param& param(Shard& shard) { return *shard.segments.front().param; }
   static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
-  /// A parameter that some rank with the same layers used has a gradient on all of them; a parameter that
-  /// none used has no gradient.
+  /// A parameter that some rank with the same layers used has a gradient on all of them.
   void agree_on_used(std::vector<uint8_t>& used) const {
     Mesh::Names dims = mesh_.all();
     const Mesh::Names layers = mesh_.layers();
-    std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
+    std::erase_if(dims, [&](const auto& dim) { return contains(layers, dim); });
     if (mesh_.size(dims) > 1 && !used.empty())
       mesh_.group(dims).all_reduce_max(at::from_blob(used.data(), {std::ssize(used)}, at::kByte)).wait();
   }

@@ -14,14 +14,12 @@ struct DataPosition {
 };
 
 /// The optimizer state of a shard. Throws an Error that names the optimizer's plugin if a tensor is missing
-/// or has another number of entries than its block states, if two tensors have one name, or if two are the
-/// parameter itself.
+/// or has another number of entries than its block states, or if two have one name or are the parameter.
 std::vector<OptimizerState> optimizer_state(Session&, const Shard&);
 
 /// The part that this rank saves. All ranks together save each logical element once: trainable parameters,
 /// the optimizer state, what plugins keep, the number of the next step, and the position in the data. Frozen
-/// parameters are not saved, because they do not change. Call it and read the values while an
-/// EvaluatedParameters lives.
+/// parameters are not saved, because they do not change. Read the values while an EvaluatedParameters lives.
 std::vector<StatePiece> state_to_save(Session&, int64_t next_step,
                                       const std::optional<DataPosition>& read = std::nullopt);
 

@@ -110,8 +110,7 @@ void StepMaker::account(int64_t number, bool timed) {
   make(number, timed, counted);
   saved.stop();
   costs.stop();
-  // Checks the optimizer's state now, so that an error does not appear only when the state is saved or the
-  // run ends.
+  // Checks the optimizer's state now, and not only when the state is saved or the run ends.
   for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
   activations_ = saved.peak_bytes();
   const double pairs = pending_.back().computed_pairs;

@@ -52,8 +52,7 @@ class MovedElements {
   int64_t updates_ = 0;
 };
 
-/// Watches timed steps for reasons to doubt a result: growing memory and updates without effect. Only active
-/// in runs that measure.
+/// Watches timed steps for reasons to doubt a result: growing memory and updates without effect.
 class StepWatch {
  public:
   explicit StepWatch(Session& session) : session_(session), moved_(session) {}

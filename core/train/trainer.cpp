@@ -41,8 +41,7 @@ struct Stretch {
         end(whole) {}
 
   int64_t timed() const { return end - measured; }
-  /// The step whose costs are counted: the second warm-up step if there is one, because a technique may still
-  /// compile or choose in the first.
+  /// The step whose costs are counted: the second warm-up step if there is one, as the first may compile.
   int64_t accounted() const { return measured - begin > 1 ? begin + 1 : begin; }
 };
 
@@ -86,8 +85,7 @@ class Saving {
       keep_record(bytes);
       commit_state(folder_, next_step, ranks.size);
     }
-    // No rank continues before the state is valid, so a rank that fails later can't remove the previous
-    // state.
+    // No rank continues before the state is valid, so no later failure removes the previous one.
     if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "", state_timeout());
     return saved(bytes);
   }

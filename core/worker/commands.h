@@ -26,11 +26,9 @@ struct RankRequest {
 
   Ranks ranks_of(int64_t world_size) const;
 };
-/// Trains one rank of the spec and writes out/result.json and out/metrics.jsonl. Returns 0 if a result was
-/// written.
+/// Trains one rank of the spec and writes out/result.json and out/metrics.jsonl.
 int run_command(const RankRequest&);
-/// Applies the plugins and writes the plan. `architecture`: of the planned GPU; "": that of this machine.
-/// Throws errors.
+/// Applies the plugins and writes the plan. `architecture`: of the planned GPU; "": of this machine.
 int plan_command(const std::filesystem::path& spec, const std::filesystem::path& out,
                  const std::string& architecture = "");
 /// Writes the GPUs of this machine in CUDA's order: [{"name", "memory_bytes", "sm"}].

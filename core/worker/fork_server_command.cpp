@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "machine/child.h"
 #include "machine/fork_protocol.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
@@ -54,8 +55,7 @@ void answer(const Json& message) {
     throw Error(ErrorCode::network, "the controller has ended");
 }
 
-/// Gives this process the properties of one that the host has executed: it dies with the host, has no input,
-/// and writes to a log.
+/// Makes this process as one that the host executes: it dies with the host and writes to a log.
 bool take_place(pid_t host, const std::string& log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != host) return false;  // the host died before the line above
@@ -133,18 +133,15 @@ struct Given {
 [[noreturn]] void become(const Json& request, const Given& given, Pipe go, const ExecuteCommand& execute) {
   setpgid(0, 0);
   go.writing.close();
-  char told = 0;
-  if (read(go.reading.get(), &told, 1) != 1 || !take_place(given.host, request.at("log"))) _exit(kNotBegun);
+  char byte = 0;
+  if (read(go.reading.get(), &byte, 1) != 1 || !take_place(given.host, request.at("log"))) _exit(kNotBegun);
   go.reading.close();
   for (const auto& [name, value] : request.at("environment").items())
     setenv(name.c_str(), value.get<std::string>().c_str(), 1);
   auto arguments = request.at("arguments").get<std::vector<std::string>>();
   show(arguments, given.command_line);
   map_again(given.pages);
-  std::vector<char*> pointers;
-  for (auto& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  std::exit(execute(static_cast<int>(arguments.size()), pointers.data()));
+  std::exit(execute(static_cast<int>(arguments.size()), pointers_to(arguments).data()));
 }
 
 /// The process between this one and the new one ends at once, so that the new one is the child of the host,

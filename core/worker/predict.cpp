@@ -99,8 +99,7 @@ void take_larger(StepForecast& found, StepForecast other) {
   found.least_bytes = least;
 }
 
-/// Validates after the last step of a forecast, which has `step_flops`. None if a plugin's forward without
-/// gradients needs values.
+/// Validates after the last step of a forecast, which has `step_flops`. None if a plugin needs values.
 std::optional<PlannedValidation> forecast_validation(RunSetup& session, double step_flops) try {
   constexpr int64_t kMostRounds = 32;  // later ones repeat them
   const TrainSpec& train = session.spec().train;
@@ -137,8 +136,7 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   const auto data =
       recipe.data.resolve({}, [&](int64_t) { return shapes_of(session, session.spec().train.accumulation); });
   const auto clock = StepClock::make(device);
-  // What the device holds when the optimizer starts: parameters, gradients and optimizer state, which a
-  // compiler of units can't avoid.
+  // What the device holds when the optimizer starts: parameters, gradients and optimizer state.
   int64_t states = 0;
   WatchedClock noted(*clock, [&](const auto& bucket) {
     if (bucket == Bucket::optimizer) states = simulated::allocated().total();

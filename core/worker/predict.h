@@ -15,12 +15,10 @@ class Recipe;
 class RunSetup;
 class Session;
 
-/// The forecast of a training step that runs on tensors without values (simulated/device.h): the same
-/// operators request the same sizes.
+/// The forecast of a training step that runs the same operators on tensors without values.
 ///
-/// If the ranks of a mesh keep different layers, one rank of each stage is planned. `peak_bytes` is the
-/// largest peak of these ranks, and `least_bytes` the largest of their lower bounds. Costs are those of rank
-/// 0, as in a result.
+/// If the ranks of a mesh keep different layers, one rank of each stage is planned. `peak_bytes` and
+/// `least_bytes` are the largest of these ranks. Costs are those of rank 0.
 struct StepForecast {
   int64_t peak_bytes = 0;       ///< the peak, or an upper bound of it
   int64_t least_bytes = 0;      ///< a lower bound of the peak; `peak_bytes` unless there is a `bounded_by`
@@ -37,8 +35,7 @@ struct StepForecast {
 /// Forecasts a step. `form`: the device to simulate, which need not exist here. A plugin that compiles or
 /// records what it wraps is left out: the step without it is the upper bound, and the memory when the
 /// optimizer starts is the lower bound. Returns none if another plugin does more than call ATen and does not
-/// take part, or if the step needs values; `why_not` then states the reason. `setup`: the opened session of
-/// the spec, if there is one.
+/// take part, or if the step needs values; `why_not` then states the reason. `setup`: an opened session.
 std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
                                      std::string* why_not = nullptr, const RunSetup* setup = nullptr);
 
@@ -56,8 +53,7 @@ std::optional<PlannedSaving> forecast_saving(const RunSpec&, const simulated::Fo
 Plan make_plan(const Session& session);
 
 /// Adds memory, costs, saved states and validations to a plan, or the reason why memory has no forecast.
-/// `architecture`: of the planned GPU, such as "sm_90"; "": that of this machine, otherwise sm_90. `setup`:
-/// as for forecast().
+/// `architecture`: of the planned GPU, such as "sm_90"; "": that of this machine, otherwise sm_90.
 void add_forecast(Plan& plan, const RunSpec&, const std::string& architecture = "",
                   const RunSetup* setup = nullptr);
 }  // namespace optrush

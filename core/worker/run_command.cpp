@@ -158,8 +158,7 @@ int plan_command(const fs::path& spec_file, const fs::path& out, const std::stri
   session->declare();  // without connect(): a plan joins no process group
   Plan plan = make_plan(*session);
   write_json(out, to_json(plan));
-  // Last, because it calls plugins with tensors that they may not expect, and the rest of the plan is valid
-  // without it.
+  // Last: it calls plugins with tensors that they may not expect, and the plan is valid without it.
   add_forecast(plan, spec, architecture, session.get());
   write_json(out, to_json(plan));
   return 0;
