@@ -1,7 +1,6 @@
 #include "distributed/backend.h"
 
 #include <csignal>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -53,11 +52,5 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   }
   group->setGroupName(name);
   return group;
-}
-
-c10::intrusive_ptr<c10d::Backend> make_links(const c10::intrusive_ptr<c10d::Store>& store, int64_t rank,
-                                             int64_t size, at::Device device, const Ranks& ranks) {
-  return make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("links", store), rank, size, device,
-                           ranks.timeout, NcclUse::links);
 }
 }  // namespace optrush

@@ -7,7 +7,6 @@
 #include "distributed/ranks.h"
 
 namespace c10d {
-class Backend;
 class ProcessGroup;
 class Store;
 }  // namespace c10d
@@ -18,8 +17,4 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                                                           const c10::intrusive_ptr<c10d::Store>&,
                                                           int64_t rank, int64_t size, at::Device,
                                                           const Ranks&);
-/// Creates the backend for sends and receives of a group on a GPU. Its pairs of ranks do not wait for each
-/// other, as they would in the communicator of the group.
-c10::intrusive_ptr<c10d::Backend> make_links(const c10::intrusive_ptr<c10d::Store>&, int64_t rank,
-                                             int64_t size, at::Device, const Ranks&);
 }  // namespace optrush

@@ -20,6 +20,7 @@
 #include "distributed/collective_error.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
+#include "distributed/nccl.h"
 #include "distributed/planned_mail.h"
 #include "optrush/forecast.h"
 #include "optrush/slot.h"
@@ -178,7 +179,9 @@ struct Group::State {
   template <class Call>
   auto between_two(Call&& call) {
     if (!groups->device_.is_cuda()) return call(*group);
-    if (!links) links = make_links(store, rank, size, groups->device_, groups->ranks_);
+    if (!links)
+      links = make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("links", store), rank, size,
+                                groups->device_, groups->ranks_.timeout, NcclUse::links);
     return call(*links);
   }
 

@@ -9,8 +9,6 @@ namespace optrush {
 /// Compiled kernels on disk, one file per kernel. Its name is the hash of what the code depends on.
 class KernelCache {
  public:
-  /// The folder `kernels` of cache_folder().
-  static std::filesystem::path default_folder();
   explicit KernelCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   static std::string key_of(const GpuSource&, const std::string& kernel, const std::string& architecture,

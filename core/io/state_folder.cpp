@@ -60,7 +60,7 @@ std::vector<int64_t> shape_from_json(const Json& json, const std::string& where)
 }  // namespace
 
 SafetensorsContent state_part_content(const std::vector<StatePiece>& pieces) {
-  std::vector<std::pair<std::string, Tensor>> tensors;
+  NamedTensors tensors;
   Json index = Json::object();
   for (const StatePiece& piece : pieces) {
     // A rank may have several pieces of a tensor.

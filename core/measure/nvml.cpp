@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/contains.h"
+#include "machine/library_symbol.h"
 
 namespace optrush {
 namespace {
@@ -26,14 +27,6 @@ struct Process {
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
-/// A function of the library; null if it has none with this name.
-struct Symbol {
-  void* address;
-  template <class F>
-  operator F*() const {  // NOLINT(google-explicit-constructor): of the type that the caller declares
-    return reinterpret_cast<F*>(address);
-  }
-};
 constexpr unsigned long long kUnknownBytes = ~0ULL;
 
 std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
@@ -45,7 +38,7 @@ std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
 
 struct Nvml::Functions {
   explicit Functions(void* library) : library(library) {}
-  Symbol find(const char* name) const { return {dlsym(library, name)}; }
+  LibrarySymbol find(const char* name) const { return {library, name}; }
 
   void* library;
   Result (*init)() = find("nvmlInit_v2");

@@ -26,11 +26,7 @@ struct Folder {
 std::vector<Folder> search_order(const std::vector<std::string>& given, std::vector<Unusable>& unusable) {
   std::vector<Folder> folders;
   for (const auto& folder : given) folders.push_back({fs::absolute(folder)});
-  std::string rest = environment_variable("OPTRUSH_PLUGIN_PATH");
-  while (!rest.empty()) {
-    const size_t colon = std::min(rest.find(':'), rest.size());
-    const fs::path folder = rest.substr(0, colon);
-    rest.erase(0, colon + 1);
+  for (const fs::path folder : split(environment_variable("OPTRUSH_PLUGIN_PATH"), ":")) {
     if (folder.is_absolute())
       folders.push_back({folder});
     else if (!folder.empty())

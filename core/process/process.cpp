@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/seconds_since.h"
 #include "base/text.h"
+#include "machine/child.h"
 #include "optrush/error.h"
 #include "process/orphans.h"
 

@@ -4,7 +4,7 @@
 
 #include "machine/visible_gpu.h"
 #include "optrush/error.h"
-#include "script/byte_size.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

@@ -4,7 +4,6 @@
 #include "optrush/error.h"
 #include "spec/collective_spec.h"
 #include "spec/operator_spec.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 

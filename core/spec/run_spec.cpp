@@ -8,7 +8,6 @@
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "spec/model_kinds.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 

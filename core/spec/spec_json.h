@@ -3,9 +3,26 @@
 #include <vector>
 
 #include "optrush/options.h"
-#include "spec/spec_fields.h"
+#include "optrush/spec.h"
+#include "spec/record.h"
 
 namespace optrush {
+inline constexpr int64_t kMostSteps = 1'000'000'000;
+
+/// The fields of each struct of a spec. Ranges and documentation are stated only here.
+const Record<RopeScaling>& record_of(const RopeScaling*);
+const Record<Router>& record_of(const Router*);
+const Record<LatentAttention>& record_of(const LatentAttention*);
+const Record<DeltaNet>& record_of(const DeltaNet*);
+const Record<LlamaSpec>& record_of(const LlamaSpec*);
+const Record<DataSpec>& record_of(const DataSpec*);
+const Record<TrainSpec>& record_of(const TrainSpec*);
+const Record<ValidateSpec>& record_of(const ValidateSpec*);
+const Record<SaveSpec>& record_of(const SaveSpec*);
+const Record<SampleSpec>& record_of(const SampleSpec*);
+const Record<PluginUse>& record_of(const PluginUse*);
+const Record<RunSpec>& record_of(const RunSpec*);
+
 /// Reading is strict: an unknown key is an Error with "did you mean", and a value out of range is an Error
 /// with the range. `where` is the place in the user's script. A missing field takes its default.
 LlamaSpec llama_from_json(const Json&, const std::string& where);

@@ -2,7 +2,6 @@
 
 #include "optrush/error.h"
 #include "spec/model_kinds.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

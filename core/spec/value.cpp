@@ -1,6 +1,7 @@
 #include "spec/value.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -69,6 +70,25 @@ Json text_value(const std::string& text, const std::string& type) {
   if (std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return text;
   Json value = Json::parse(text, nullptr, false);
   return value.is_discarded() ? Json(text) : value;
+}
+
+double bytes_from(const Json& given, const std::string& what) {
+  if (given.is_number() && given.get<double>() > 0) return given.get<double>();
+  const std::string text = given.is_string() ? given.get<std::string>() : given.dump();
+  size_t end = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &end);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  const std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
+  constexpr std::array<std::pair<const char*, double>, 5> kUnits = {
+      {{"B", 1}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30}}};
+  for (const auto& [name, bytes] : kUnits)
+    if (end > 0 && unit == name && number > 0 && std::isfinite(number * bytes)) return number * bytes;
+  throw Error(ErrorCode::invalid_value, what + " is '" + text + "'",
+              R"(give bytes, or "20GB", "512MB", "16GiB")");
 }
 
 bool is_name(std::string_view name) {

@@ -21,6 +21,8 @@ bool is_name(std::string_view name);
 /// A value given on the command line. For type "string" it is the text itself. Otherwise the text is parsed
 /// as JSON if it is valid JSON, so strings need no quotes.
 Json text_value(const std::string& text, const std::string& type = "");
+/// Parses a size such as 20e9, "20GB" or "512 MiB" to bytes. An Error names `what` and lists the forms.
+double bytes_from(const Json& given, const std::string& what);
 /// The value as JSON for a message, shortened if it is long.
 std::string shown(const Json&);
 }  // namespace optrush

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "spec/model_kinds.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/training.h"

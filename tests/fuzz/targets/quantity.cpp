@@ -1,6 +1,5 @@
 // Quantities with a unit in the command line and in scripts: "5m", "512 MiB". And values of any type as text.
 #include "experiment/experiment.h"
-#include "script/byte_size.h"
 #include "spec/value.h"
 #include "target.h"
 
