@@ -47,8 +47,7 @@ std::vector<std::string> stacked_plugins(const Experiment& experiment) {
 }
 
 /// Sets an option of a plugin wherever the experiment stacks the plugin, checked against its description.
-/// `keys`: {"adapter", "rank"}. An Error names the nearest option. It is also an Error if rungs differ in
-/// this option, because they would become equal.
+/// `keys`: {"adapter", "rank"}. It is an Error if rungs differ in this option, as they would become equal.
 void set_plugin_option(Experiment& experiment, const std::vector<std::string>& keys, const std::string& text,
                        const std::string& where) {
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);

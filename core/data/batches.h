@@ -24,8 +24,7 @@ struct StepContent {
 /// The length of sequences of documents.
 enum class Padding : uint8_t {
   to_seq_len,
-  /// That of the longest document in the micro-batch, rounded up so that the ranks that share a sequence can
-  /// split it, and at most train.seq_len.
+  /// That of the longest document in the micro-batch, rounded up so that ranks can split it.
   to_longest
 };
 

@@ -31,8 +31,7 @@ class Windows {
   uint64_t seed_;
 };
 
-/// Samples of tokens by number, without a cursor: the tokens of a sample depend only on the seed and its
-/// number, not on the rank or the order of calls.
+/// Samples of tokens by number, without a cursor: a sample depends only on the seed and its number.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;

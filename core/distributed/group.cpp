@@ -22,6 +22,7 @@
 #include "distributed/groups.h"
 #include "distributed/nccl.h"
 #include "distributed/planned_mail.h"
+#include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "optrush/slot.h"
 #include "optrush/torch_versions/collectives.h"

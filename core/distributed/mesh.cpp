@@ -7,6 +7,16 @@
 #include "optrush/error.h"
 
 namespace optrush {
+namespace {
+template <class Wanted>
+Mesh::Names names_of(const std::vector<Mesh::Dim>& dims, Wanted wanted) {
+  Mesh::Names names;
+  for (const Mesh::Dim& dim : dims)
+    if (wanted(dim.splits)) names.push_back(dim.name);
+  return names;
+}
+}  // namespace
+
 Mesh::Mesh() : groups_(std::make_unique<Groups>()) {}
 Mesh::~Mesh() = default;
 
@@ -91,16 +101,6 @@ Mesh::Names Mesh::all() const {
   for (const Dim& dim : dims_) names.push_back(dim.name);
   return names;
 }
-
-namespace {
-template <class Wanted>
-Mesh::Names names_of(const std::vector<Mesh::Dim>& dims, Wanted wanted) {
-  Mesh::Names names;
-  for (const Mesh::Dim& dim : dims)
-    if (wanted(dim.splits)) names.push_back(dim.name);
-  return names;
-}
-}  // namespace
 
 Mesh::Names Mesh::batch() const {
   return names_of(dims_, [](Splits splits) { return splits == Splits::batch; });

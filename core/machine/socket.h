@@ -9,8 +9,7 @@ namespace optrush {
 /// The loopback address.
 inline constexpr const char* kLoopback = "127.0.0.1";
 
-/// A listening TCP socket, at 127.0.0.1 or at every interface. An Error names the port. It never
-/// blocks.
+/// A listening TCP socket, at 127.0.0.1 or at every interface. An Error names the port. It never blocks.
 Descriptor listen_at(uint16_t port, bool loopback_only);
 /// A Unix socket that listens at a path.
 Descriptor listen_at(const std::filesystem::path&);

@@ -13,8 +13,7 @@ namespace optrush {
 /// widest multiply-add. It is generous, because its only purpose is to find timings that a jump of the clock
 /// made too short. Infinite if the width is not known.
 double most_flops(const CpuInfo&, c10::ScalarType);
-/// The minimum of the shortest timing so far (0: none) and a new one. The new one is ignored if it is not
-/// longer than `least`, the time of the work at most_flops.
+/// The minimum of the shortest timing so far (0: none) and of a new one that is longer than `least`.
 double shortest_possible(double so_far, double seconds, double least);
 
 /// A call of the product of two matrices: LibTorch's or, in fp32 on a CPU, oneDNN's if it is faster. LibTorch

@@ -29,6 +29,11 @@ struct Process {
 };
 constexpr unsigned long long kUnknownBytes = ~0ULL;
 
+template <class T>
+std::optional<double> thousandths(std::optional<T> value) {
+  return value ? std::optional(static_cast<double>(*value) / 1000) : std::nullopt;
+}
+
 std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
   std::vector<unsigned> numbers;
   for (const Process& process : processes) numbers.push_back(process.pid);
@@ -149,7 +154,7 @@ GpuInfo Nvml::info(Device device) const {
   gpu.max_clock_mhz = Functions::value(call_->max_clock, device, kClockSm);
   gpu.memory_clock_mhz = Functions::value(call_->clock, device, kClockMemory);
   gpu.temperature = Functions::value(call_->temperature, device, kTemperatureGpu);
-  if (const auto milliwatts = Functions::value(call_->power, device)) gpu.power_watts = *milliwatts / 1000.0;
+  gpu.power_watts = thousandths(Functions::value(call_->power, device));
   gpu.power_limit_watts = power_limit_watts(device);
   gpu.throttling = throttling(device).value_or(std::vector<std::string>());
   gpu.other_processes = other_processes(numbers_of(call_->running(device)), ProcessView::here());
@@ -166,13 +171,11 @@ std::optional<std::vector<std::string>> Nvml::throttling(Device device) const {
 }
 
 std::optional<double> Nvml::power_limit_watts(Device device) const {
-  const auto milliwatts = Functions::value(call_->power_limit, device);
-  return milliwatts ? std::optional(*milliwatts / 1000.0) : std::nullopt;
+  return thousandths(Functions::value(call_->power_limit, device));
 }
 
 std::optional<double> Nvml::energy_joules(Device device) const {
-  const auto millijoules = Functions::value(call_->energy, device);
-  return millijoules ? std::optional(static_cast<double>(*millijoules) / 1000) : std::nullopt;
+  return thousandths(Functions::value(call_->energy, device));
 }
 
 std::optional<int64_t> Nvml::process_bytes(Device device) const {

@@ -40,6 +40,10 @@ void draw_in_blocks(Tensor& tensor, const at::Generator& generator, const Draw& 
     }
   });
 }
+
+at::ScalarType drawn_type(const Param& param) {
+  return param.dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
 }  // namespace
 
 Initializer constant(double value) {
@@ -62,12 +66,6 @@ Initializer uniform_by_fan_in() {
     });
   };
 }
-
-namespace {
-at::ScalarType drawn_type(const Param& param) {
-  return param.dtype == at::kDouble ? at::kDouble : at::kFloat;
-}
-}  // namespace
 
 Tensor no_value(const Param& param) {
   const at::TensorOptions options(drawn_type(param));

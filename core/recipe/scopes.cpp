@@ -1,9 +1,8 @@
-#include "optrush/scopes.h"
-
 #include <ATen/autocast_mode.h>
 
 #include <utility>
 
+#include "optrush/scopes.h"
 #include "recipe/evaluation_scope.h"
 
 namespace optrush {

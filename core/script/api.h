@@ -57,8 +57,7 @@ struct Function {
   std::string title() const;
 };
 
-/// The binding table: everything that a script can call. Registration, argument checks, docs/reference/lua.md
-/// and the editor stubs are generated from it.
+/// The binding table: everything that a script can call. Checks, docs and editor stubs follow from it.
 struct Api {
   std::vector<Class> classes;
   std::vector<Function> functions;

@@ -9,6 +9,16 @@
 
 namespace optrush {
 namespace fs = std::filesystem;
+namespace {
+/// Adds a place to a plain Error. Derived classes have a meaning and are passed on.
+template <class Body>
+auto placed_at(const std::string& where, const Body& body) try {
+  return body();
+} catch (const Error& e) {
+  if (typeid(e) == typeid(Error)) throw e.at(where);
+  throw;
+}
+}  // namespace
 
 ScriptContext::ScriptContext(const fs::path& script, ScriptHost& host, ScriptOptions options)
     : script_(fs::absolute(script).lexically_normal()), host_(host), options_(std::move(options)) {}
@@ -121,17 +131,6 @@ void ScriptContext::check_options() {
     });
   through_host([&] { refuse_unknown_arguments(); });
 }
-
-namespace {
-/// Adds a place to a plain Error. Derived classes have a meaning and are passed on.
-template <class Body>
-auto placed_at(const std::string& where, const Body& body) try {
-  return body();
-} catch (const Error& e) {
-  if (typeid(e) == typeid(Error)) throw e.at(where);
-  throw;
-}
-}  // namespace
 
 fs::path ScriptContext::search(const Experiment& experiment, const SearchRequest& request,
                                const std::string& where) {

@@ -17,11 +17,6 @@ fs::path existing(const ScriptContext& context, const std::string& path) {
 DataSpec validated(const DataSpec& data, const std::string& where) {
   return fields_of<DataSpec>().read(to_json(data), where);
 }
-}  // namespace
-
-Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
-
-namespace {
 /// Data from a file, a folder or a corpus, with the file extensions to read.
 DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& call) {
   DataSpec data{.kind = kind};
@@ -38,6 +33,8 @@ DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& 
   return validated(data, call.where);
 }
 }  // namespace
+
+Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
 
 Object text(ScriptContext& context, const Call& call) { return read_from("text", context, call); }
 

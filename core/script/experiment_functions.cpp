@@ -148,8 +148,7 @@ void add_part(Draft& draft, Part part) {
   draft.experiment = std::move(with);
 }
 
-/// Checks the stacks of ladders. In an ablation or a grid, invalid stacks result from leaving out and
-/// combining; they become rows of the report.
+/// Checks the stacks of ladders. Invalid stacks of an ablation or a grid become rows of the report.
 void check_ladders(std::vector<Variant> variants, const Catalogue& catalogue) {
   std::erase_if(variants, [](const Variant& variant) {
     return variant.group != "base" && variant.group != "ladder" && variant.group != "full";

@@ -21,8 +21,7 @@ struct ScriptHost {
   virtual ~ScriptHost() = default;
   /// exp:run{...}: runs all rounds of the experiment. Returns the folder of its report.
   virtual std::filesystem::path run(const Experiment&) = 0;
-  /// exp:search{...}: searches the fastest stack and measures it as a ladder. Returns like run(). A host that
-  /// does not measure gets each part alone.
+  /// exp:search{...}: searches the fastest stack and measures it as a ladder. Without measuring: each alone.
   virtual std::filesystem::path search(const Experiment& experiment, const SearchRequest& request) {
     return run(each_alone(experiment, request));
   }

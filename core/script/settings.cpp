@@ -8,6 +8,15 @@
 namespace optrush {
 namespace {
 constexpr size_t kLongestLine = 80;
+
+/// The absolute path of an existing folder, or an empty path.
+std::string folder_of(const OptionSchema& option, const std::string& path, const ScriptContext& context) {
+  const auto folder = path.empty() ? std::filesystem::path() : context.resolve(path);
+  if (!path.empty() && !std::filesystem::is_directory(folder))
+    throw Error(ErrorCode::missing_file, "option '" + option.name + "': no folder '" + folder.string() + "'",
+                context.start_of(path));
+  return folder;
+}
 }  // namespace
 
 Json settings_of(const LuaTable& table) {
@@ -49,15 +58,6 @@ std::string one_line(const std::string& text, const std::string& what) {
                 what + " contains an invisible character, such as a line end: '" + printable(text) + "'",
                 "remove the character: tables and charts show the text");
   return text;
-}
-
-/// The absolute path of an existing folder, or an empty path.
-std::string folder_of(const OptionSchema& option, const std::string& path, const ScriptContext& context) {
-  const auto folder = path.empty() ? std::filesystem::path() : context.resolve(path);
-  if (!path.empty() && !std::filesystem::is_directory(folder))
-    throw Error(ErrorCode::missing_file, "option '" + option.name + "': no folder '" + folder.string() + "'",
-                context.start_of(path));
-  return folder;
 }
 
 PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext& context,

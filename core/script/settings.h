@@ -7,8 +7,7 @@
 #include "script/lua_value.h"
 
 namespace optrush {
-/// The settings of a spec in a table of rush.experiment or rush.rung, as far as given: {"model", "data",
-/// "train", "device", "threads", "env", "timeout_s"}.
+/// The settings of a spec in a table of rush.experiment or rush.rung, as far as given.
 Json settings_of(const LuaTable&);
 /// Throws an Error if the settings request a dtype of parameters that is only available through a plugin.
 /// Called before the check of arguments, which does not know plugins.

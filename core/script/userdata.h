@@ -32,8 +32,7 @@ void keep_failure(lua_State*, Object& failure) noexcept;
 [[noreturn]] void raise(lua_State*, const Object& failure);
 
 /// Runs `body(slot)`, in which C++ objects may live, on an Object from push_object(). Returns false if it
-/// threw; then the slot holds the failure, which the caller raises. `body` must be trivially destructible,
-/// because the Lua error jumps over it.
+/// threw; then the slot holds the failure, which the caller raises. The Lua error jumps over `body`.
 template <class Body>
 bool attempt(lua_State* lua, Object& slot, const Body& body) noexcept {
   static_assert(std::is_trivially_destructible_v<Body>);

@@ -43,6 +43,7 @@ class CachingAllocator {
   using BySize = std::set<std::tuple<int64_t, int64_t, int64_t>>;  ///< stream, size, address
 
   Blocks::iterator find_free(int64_t bytes, int64_t stream, bool small);
+  Blocks::iterator new_segment(int64_t size, int64_t stream, bool small);
   Blocks::iterator take_segment(int64_t bytes, int64_t stream, bool small);
   Blocks::iterator grow_segment(int64_t bytes, int64_t stream, bool small);
   void set_free(Blocks::iterator, bool free);

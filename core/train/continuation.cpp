@@ -10,8 +10,7 @@
 
 namespace optrush {
 namespace {
-/// The sum of absolute values in fp64, computed in pieces: LibTorch makes a copy in fp64, and the copy of a
-/// whole parameter could be the largest tensor of a run.
+/// The sum of absolute values in fp64, computed in pieces: LibTorch makes a copy in fp64 of each.
 double sum_of_absolutes(const Tensor& flat) {
   constexpr int64_t kPiece = int64_t{1} << 20;
   Tensor sum = at::zeros({}, flat.options().dtype(at::kDouble));

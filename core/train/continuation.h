@@ -24,7 +24,7 @@ class RunHistory {
   RunHistory(Session& session, Continuation run) : session_(session), run_(std::move(run)) {}
 
   /// Takes over the steps up to the loaded state, notes the interruption, and moves the data behind the last
-  /// sample that was read. A new run stores a fingerprint of its parameters.
+  /// sample that was read. A run that begins stores a fingerprint of its parameters.
   void begin(RunRecord&, Measurement&, Batches&);
   /// The result of a run that was interrupted after its last save, if no step was left.
   std::optional<RunResult> result() const;

@@ -20,8 +20,8 @@ class Interleaving {
     int64_t steps = 0;   ///< number of steps of the turn; 0: the run ends with the steps that it has made
     bool alone = false;  ///< no other run has run since the last turn
   };
-  /// Passes the turn on and sleeps until the next one. `seconds`: of the last step. Throws an Error if the
-  /// controller is gone.
+  /// Passes the turn on and sleeps until the next one. `seconds`: time of the last step. Throws an Error if
+  /// the controller is gone.
   Turn next(double seconds);
 
  private:

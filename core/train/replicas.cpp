@@ -69,6 +69,13 @@ std::vector<bool> agreed(Group& group, const Tensor& sums) {
   return same;
 }
 
+/// The first entry whose values differ; none if there is none.
+std::optional<int64_t> first_difference(Group& group, const Tensor& sums) {
+  const auto same = agreed(group, sums);
+  const auto first = std::ranges::find(same, false);
+  return first == same.end() ? std::nullopt : std::optional<int64_t>(first - same.begin());
+}
+
 std::string ranks_text(const std::vector<int64_t>& ranks) {
   std::vector<std::string> names;
   for (const int64_t rank : ranks) names.push_back(std::to_string(rank));
@@ -180,13 +187,11 @@ class Replicas {
     if (shared.empty()) return;
     Group& group = mesh_.group(mesh_.all());
     const Tensor sums = sums_on_host(shared);
-    const auto same = agreed(group, sums);
-    const auto first = std::ranges::find(same, false);
-    if (first == same.end()) return;
-    const auto i = first - same.begin();
+    const auto i = first_difference(group, sums);
+    if (!i) return;
     throw Error(ErrorCode::wrong_result,
-                "the kept tensor '" + shared[static_cast<size_t>(i)].name + "' differs between " +
-                    who_differs(group, mesh_.world_rank(), sums[i].item<int64_t>()) +
+                "the kept tensor '" + shared[static_cast<size_t>(*i)].name + "' differs between " +
+                    who_differs(group, mesh_.world_rank(), sums[*i].item<int64_t>()) +
                     ", but only the tensor of rank 0 is saved",
                 "register a tensor of each rank with Kept::per_rank (optrush/recipe.h)");
   }
@@ -207,12 +212,9 @@ class Replicas {
       if (const auto found = sums.find(params[i]); found != sums.end())
         all[static_cast<int64_t>(i)].copy_(found->second);
     Group& group = mesh_.group(mesh_.layers());
-    const auto same = agreed(group, all);
-    const auto first = std::ranges::find(same, false);
-    if (first == same.end()) return;
-    const auto i = first - same.begin();
-    fail(params[static_cast<size_t>(i)]->name,
-         who_differs(group, mesh_.world_rank(), all[i].item<int64_t>()));
+    if (const auto i = first_difference(group, all))
+      fail(params[static_cast<size_t>(*i)]->name,
+           who_differs(group, mesh_.world_rank(), all[*i].item<int64_t>()));
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::string& who) {

@@ -38,7 +38,7 @@ class RunRecord {
   void add_to(RunResult& result) const;
   /// Notes the skipped updates, and warns if they used up the rise of the learning rate.
   void say_skipped(const TrainSpec&, RunLog&) const;
-  /// Sets the FLOPs per token, of the timed steps. `hfu`: those that this rank executed.
+  /// Sets the FLOPs per token, of the timed steps. `hfu` uses the FLOPs that this rank executed.
   void add_flops(const ModelFlops&, RunResult& result) const;
 
  private:

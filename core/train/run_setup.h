@@ -12,8 +12,7 @@ namespace optrush {
 class RunSetup final : public Session {
  public:
   /// Loads the plugins of `spec` and records their edits; `edit` may add edits of the host. Then checks and
-  /// seals the recipe, and sets the sizes of the mesh. Uses no device and connects to no rank. Throws the
-  /// errors of loading, apply(), RunRecipe::check() and the mesh.
+  /// seals the recipe, and sets the sizes of the mesh. Uses no device and connects to no rank.
   static std::unique_ptr<RunSetup> open(const RunSpec& spec, at::Device device, const Ranks& ranks = {},
                                         const std::function<void(RunRecipe&)>& edit = {});
   /// The same with a catalogue that was already read.

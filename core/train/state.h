@@ -32,8 +32,7 @@ class SavedParameters {
  public:
   /// Throws an Error if the state has a parameter that `all` lacks.
   SavedParameters(const std::filesystem::path& folder, const Params& all);
-  /// The whole value, in the type of the state. Undefined if the state lacks it, because it was frozen or did
-  /// not exist. Throws an Error if it has another shape.
+  /// The whole value, in the type of the state. Undefined if the state lacks it. Another shape is an Error.
   Tensor find(const Param&) const;
 
  private:
@@ -41,8 +40,7 @@ class SavedParameters {
   std::string folder_;
 };
 
-/// Bytes of the model's states on this rank, as in "parts" of a result's memory. Parameters and optimizer
-/// state live between steps, gradients during a step.
+/// Bytes of the model's states on this rank, as in "parts" of a result's memory.
 struct ModelStateBytes {
   int64_t parameters = 0;       ///< memory of the parameters, each storage once, with copies in other types
   int64_t gradients = 0;        ///< with an update in the backward, the largest that exist at a time

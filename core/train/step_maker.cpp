@@ -19,8 +19,7 @@
 
 namespace optrush {
 namespace {
-/// Copies a number of a step to the host without waiting. It is valid after the step's last event, so reading
-/// it then does not wait for later work.
+/// Copies a number of a step to the host without waiting. It is valid after the step's last event.
 Tensor sent_to_host(const Tensor& number) {
   if (!number.defined() || number.is_cpu()) return number;
   Tensor host = at::empty({}, number.options().device(at::kCPU).pinned_memory(true));

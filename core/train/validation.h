@@ -7,8 +7,7 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Computes the loss on the data of RunSpec::validate: forwards through the resolved
-/// slots, without gradients. It does not change the training.
+/// Computes the loss on the data of RunSpec::validate, without gradients.
 class Validation {
  public:
   /// Returns this rank's micro-batches while `evaluating()`.
@@ -27,7 +26,6 @@ class Validation {
   static void check(const Recipe&);
 
  private:
-  double value() const;
   Session& session_;
   Data data_;
   std::function<Tensor(const Batch&)> loss_;

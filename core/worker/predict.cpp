@@ -171,7 +171,6 @@ int64_t ranks_on_a_gpu(const RunSpec& spec, int64_t gpus) {
 
 /// The architecture of this machine's GPU.
 std::string architecture_here() {
-  if (!load_cuda()) return "";
   const auto gpus = visible_gpus(nullptr);
   return gpus.empty() ? "" : gpus.front().sm;
 }
@@ -263,8 +262,7 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
     memory.reserved = bytes(found->reserved_bytes);
     memory.pinned = bytes(found->pinned_bytes);
     if (found->communicators > 0) memory.communicators = bytes(found->communicators);
-    if (const auto gpus = load_cuda() ? visible_gpus(nullptr) : decltype(visible_gpus(nullptr)){};
-        !gpus.empty())
+    if (const auto gpus = visible_gpus(nullptr); !gpus.empty())
       memory.available = bytes(gpus.front().memory_bytes / ranks_on_a_gpu(spec, std::ssize(gpus)));
   } else {
     memory.available = bytes(read_cpu().available_bytes);

@@ -122,8 +122,8 @@ class Mesh {
   int64_t world_size() const { return world_size_; }
   int64_t world_rank() const { return world_rank_; }
 
-  /// The group of ranks that differ along `dims` only. From Event::mesh_initialized on; all its ranks call
-  /// it.
+  /// The group of ranks that differ along `dims` only. Available from Event::mesh_initialized on; all its
+  /// ranks must call it.
   Group& group(const Names& dims) const;
 
  protected:
