@@ -33,17 +33,17 @@ Padding padding_of(const Recipe&);
 
 /// Makes the micro-batches of this rank. Sequence i of step t is sample t * global_batch + i, independent of
 /// the numbers of ranks and micro-batches, so two runs with equal global batches see the same data. After
-/// go_on(), steps and samples count from there. A run that overfits has the samples of its first step in
+/// resume_at(), steps and samples count from there. A run that overfits has the samples of its first step in
 /// every step. A model without a vocabulary gets random activations, where each sequence is a function of
 /// (seed, sample) on one type of device.
 class Batches {
  public:
   /// `lay`: places documents in sequences, for data of documents.
-  Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const LayRows& lay = one_document_each,
+  Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const RowPacker& lay = one_document_each,
           Padding padding = Padding::to_seq_len);
   std::vector<Batch> step(int64_t step) const;
   /// Makes step `step` start with sample `sample`, independent of earlier reads.
-  void go_on(int64_t step, int64_t sample);
+  void resume_at(int64_t step, int64_t sample);
   /// The number of the first sample of a step, over all ranks.
   int64_t first_sample(int64_t step) const;
   /// A hash of some samples. It is equal for runs that read the same samples in the same order.

@@ -49,7 +49,7 @@ Rows one_document_each(std::span<const int64_t> lengths, int64_t) {
   return rows;
 }
 
-DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, const LayRows& lay,
+DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, const RowPacker& lay,
                            const Share& share)
     : documents_(std::move(documents)), seq_len_(seq_len), seed_(seed), shuffled_(!share.gives_held_out) {
   choose(share);

@@ -11,7 +11,7 @@
 
 namespace optrush {
 /// Places documents with these lengths (in positions) in sequences of seq_len positions.
-using LayRows = std::function<Rows(std::span<const int64_t> lengths, int64_t seq_len)>;
+using RowPacker = std::function<Rows(std::span<const int64_t> lengths, int64_t seq_len)>;
 /// One document per sequence, in order.
 Rows one_document_each(std::span<const int64_t> lengths, int64_t seq_len);
 
@@ -37,7 +37,7 @@ struct RowContent {
 class DocumentRows {
  public:
   /// Throws an Error if `lay` omits or repeats a document or overfills a sequence.
-  DocumentRows(Documents, int64_t seq_len, uint64_t seed, const LayRows& lay, const Share& = {});
+  DocumentRows(Documents, int64_t seq_len, uint64_t seed, const RowPacker& lay, const Share& = {});
 
   /// Fills sequence `index`, from 0 without a limit. Returns the number of labels with a loss.
   int64_t fill(int64_t index, const RowView&) const;

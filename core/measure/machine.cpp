@@ -39,10 +39,6 @@ constexpr Peak kPeaks[] = {
     {"NVIDIA GeForce RTX 3090", 71},
 };
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 /// The allocator behind malloc, recognized by a function that only it exports.
@@ -78,10 +74,10 @@ Json to_json(const SustainedProduct& product, bool gpu) {
           {"shape", {product.m, product.k, product.n}},
           {"flops_per_second", product.flops_per_second},
           {"seconds", product.gpu.seconds},
-          {"watts", or_null(product.gpu.watts())},
-          {"sm_clock_mhz", or_null(product.gpu.sm_clock_mhz)},
-          {"power_limit_watts", or_null(product.gpu.power_limit_watts)},
-          {"at_power_cap", or_null(product.gpu.at_power_cap)}};
+          {"watts", record::written(product.gpu.watts())},
+          {"sm_clock_mhz", record::written(product.gpu.sm_clock_mhz)},
+          {"power_limit_watts", record::written(product.gpu.power_limit_watts)},
+          {"at_power_cap", record::written(product.gpu.at_power_cap)}};
 }
 
 Json sustained_of(const MachineRequest& request) {

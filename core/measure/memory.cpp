@@ -16,7 +16,6 @@
 
 #include "machine/environment.h"
 #include "optrush/advanced/machine.h"
-#include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>

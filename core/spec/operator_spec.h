@@ -2,7 +2,7 @@
 #include <string>
 
 #include "optrush/spec.h"
-#include "spec/record.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 /// A run of one operator of the block, or of its MLP, on random inputs of shape (micro_batch, seq_len, dim).

@@ -37,7 +37,7 @@ class RunHistory {
                     const std::optional<RunResult>& end) const;
 
  private:
-  void take_up_data(Batches&);
+  void resume_data(Batches&);
   void note_interruptions();
   /// Notes what the run took from `start`. Throws an Error if the schedule of the learning rate has ended.
   void note_start();

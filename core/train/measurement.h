@@ -42,7 +42,7 @@ class Measurement {
   /// Energy of all timed steps; none if it is not known for one of them.
   std::optional<double> joules() const { return joules_; }
   /// Adds the energy that an interrupted run had measured.
-  void take_up_joules(std::optional<double> before) { joules_ = before; }
+  void resume_joules(std::optional<double> before) { joules_ = before; }
 
   /// What the GPU did in the timed steps of this process; none on a CPU and without NVML.
   std::optional<GpuUse> gpu() const;

@@ -66,7 +66,7 @@ class Session : public Run {
   const RunLog& log() const { return log_; }
   /// The first step of this process: 0, or the step after the loaded state.
   int64_t first_step() const { return first_step_; }
-  void go_on_from(int64_t step) { first_step_ = step; }
+  void resume_at(int64_t step) { first_step_ = step; }
 
   const RunSpec& spec() const override { return recipe_.spec(); }
   at::Device device() const override { return device_; }

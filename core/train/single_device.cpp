@@ -2,7 +2,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -29,19 +28,19 @@ class SingleDevice final : public DataParallel {
     last_ = false;  // a compiler may run a backward between steps, which must not count
     std::vector<uint8_t> used;
     for (size_t i = 0; i < shards_.size(); ++i)
-      used.push_back(was_told(i) || leaf(shards_[i]).grad().defined() ? 1 : 0);
+      used.push_back(was_notified(i) || leaf(shards_[i]).grad().defined() ? 1 : 0);
     agree_on_used(used);
     for (size_t i = 0; i < shards_.size(); ++i) {
       Shard& shard = shards_[i];
       shard.grad = leaf(shard).grad();
-      if (used[i] == 0 || was_told(i)) continue;
+      if (used[i] == 0 || was_notified(i)) continue;
       complete(shard);
       if (heard()) ready(shard);
     }
     for (Accumulated& each : accumulated_) {
       each.expected = each.seen;
       each.seen = 0;
-      each.told = false;
+      each.notified = false;
     }
   }
 
@@ -60,7 +59,7 @@ class SingleDevice final : public DataParallel {
   /// ranks may run parts of a backward later.
   struct Accumulated {
     int64_t seen = 0, expected = 0;
-    bool told = false;
+    bool notified = false;
   };
   void listen() {
     accumulated_.resize(shards_.size(), {.expected = mesh_.size(mesh_.all()) == 1 ? 1 : 0});
@@ -70,14 +69,14 @@ class SingleDevice final : public DataParallel {
   void added_to(size_t i) {
     Accumulated& here = accumulated_[i];
     Shard& shard = shards_[i];
-    if (here.told)
+    if (here.notified)
       throw Error(
           ErrorCode::invalid_plugin,
           "the gradient of '" + param(shard).name +
               "' changed after it was final: the backward added to it once more than expected",
           "remove the plugin that uses gradients in the backward, or the one that splits the backward");
     if (!last_ || ++here.seen != here.expected || !param(shard).partial_over.empty()) return;
-    here.told = true;
+    here.notified = true;
     shard.grad = leaf(shard).grad();
     ready(shard);
   }
@@ -93,7 +92,7 @@ class SingleDevice final : public DataParallel {
       mesh_.group(dims).all_reduce_max(at::from_blob(used.data(), {std::ssize(used)}, at::kByte)).wait();
   }
 
-  bool was_told(size_t i) const { return i < accumulated_.size() && accumulated_[i].told; }
+  bool was_notified(size_t i) const { return i < accumulated_.size() && accumulated_[i].notified; }
 
   /// If another rank used the parameter, this rank's gradient is zero.
   void complete(Shard& shard) {

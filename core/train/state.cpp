@@ -238,7 +238,7 @@ std::optional<DataPosition> load_state(Session& session, const SavedState& saved
     load(whole(key, value), saved);
     return value.item<int64_t>();
   };
-  session.go_on_from(number(kStep));
+  session.resume_at(number(kStep));
   if (saved(kSamples).empty()) return std::nullopt;
   return DataPosition{.samples = number(kSamples), .order = number(kOrder)};
 }

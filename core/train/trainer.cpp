@@ -32,10 +32,10 @@
 namespace optrush {
 namespace {
 /// The steps that this process makes: all, or those that an interrupted run has left, after another warm-up.
-struct Stretch {
+struct StepRange {
   int64_t begin, measured, end;  ///< counted from the first step of the run
 
-  Stretch(const TrainSpec& train, int64_t done, int64_t whole)
+  StepRange(const TrainSpec& train, int64_t done, int64_t whole)
       : begin(done),
         measured(std::max(train.warmup, done + std::min(train.warmup, whole - done - 1))),
         end(whole) {}
@@ -166,7 +166,7 @@ class Trainer {
     if (const std::string text = steps_.batches().description(); !text.empty()) session_.note(text);
     history_.begin(record_, measurement_, steps_.batches());
     const TrainSpec& train_spec = session_.spec().train;
-    if (end_.steps() < train_spec.warmup + train_spec.steps) record_.tell_length(end_.steps());
+    if (end_.steps() < train_spec.warmup + train_spec.steps) record_.report_length(end_.steps());
     auto result = history_.result();
     if (!result)
       result = train();
@@ -186,32 +186,32 @@ class Trainer {
  private:
   RunResult train() {
     prepare();
-    Stretch stretch(session_.spec().train, std::ssize(record_.steps()), end_.steps());
+    StepRange range(session_.spec().train, std::ssize(record_.steps()), end_.steps());
     session_.log().enter_phase("warmup");
-    for (int64_t i = stretch.begin; i < stretch.end; ++i) {
-      if (i == stretch.measured) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      if (i == range.measured) {
         steps_.collect(/*wait=*/true);
         session_.log().enter_phase("measuring");
         measurement_.start();
       }
-      const bool measured = i >= stretch.measured;
+      const bool measured = i >= range.measured;
       if (measured && !turn_.next([this] { return seconds_of_the_last_step(); })) {
-        stretch.end = i;
+        range.end = i;
         measured_all();
         compare_replicas();
         break;
       }
-      if (measured) watch_.before(i - stretch.measured, stretch.timed());
+      if (measured) watch_.before(i - range.measured, range.timed());
       const int64_t step = history_.first_step() + i;
-      if (i == stretch.accounted())
+      if (i == range.accounted())
         steps_.account(step, turn_.timed());
       else
         steps_.make(step, turn_.timed());
       steps_.collect(/*wait=*/false);
-      if (measured) watch_.after(i - stretch.measured, stretch.timed());
-      after_step(i + 1, stretch);
+      if (measured) watch_.after(i - range.measured, range.timed());
+      after_step(i + 1, range);
     }
-    if (!ended_) return result(stretch);
+    if (!ended_) return result(range);
     record_.add_to(*ended_);
     return *ended_;
   }
@@ -236,34 +236,34 @@ class Trainer {
     return session_.spec().purpose == Purpose::measure && session_.spec().round == 0;
   }
 
-  void after_step(int64_t done, Stretch& stretch) {
-    if (done == stretch.end) measured_all();
-    const auto due = [&](const auto& what) { return what && (what->due(done) || done == stretch.end); };
-    if (due(validation_) || due(saving_) || done == stretch.end) compare_replicas();
+  void after_step(int64_t done, StepRange& range) {
+    if (done == range.end) measured_all();
+    const auto due = [&](const auto& what) { return what && (what->due(done) || done == range.end); };
+    if (due(validation_) || due(saving_) || done == range.end) compare_replicas();
     if (due(validation_)) {
       between_steps("validating",
                     [&] { record_.add_validation(validation_->point(done, history_.first_step() + done)); });
       if (saving_best_ && RunEnd::improved(record_.validations()))
         // An interrupted run does not continue from this state.
         between_steps("saving the best state", [&] { save(*saving_best_, done, {}); });
-      if (done > stretch.measured && done < stretch.end && end_.is_over(record_.validations())) {
+      if (done > range.measured && done < range.end && end_.is_over(record_.validations())) {
         session_.note(end_.why_over(record_.validations(), done));
-        stretch.end = done;
+        range.end = done;
         measured_all();
       }
     }
-    if (done == stretch.end && sampler_) between_steps("sampling", [&] { sample_ = sampler_->continued(); });
-    if (due(saving_)) save_state(done, stretch);
-    if (stop_ && done < stretch.end) stop_if_asked(done, stretch);
+    if (done == range.end && sampler_) between_steps("sampling", [&] { sample_ = sampler_->continued(); });
+    if (due(saving_)) save_state(done, range);
+    if (stop_ && done < range.end) stop_if_asked(done, range);
   }
 
   /// All ranks stop after the same step and save the state.
-  void stop_if_asked(int64_t done, const Stretch& stretch) {
+  void stop_if_asked(int64_t done, const StepRange& range) {
     const int signal = stop_->asked(session_);
     if (signal == 0) return;
     if (!saving_->due(done)) {
       compare_replicas();
-      save_state(done, stretch);
+      save_state(done, range);
     }
     StopRequest::obey(signal);
   }
@@ -272,10 +272,10 @@ class Trainer {
     if (session_.ranks().size > 1) between_steps("comparing replicas", [&] { check_replicas(session_); });
   }
 
-  void save_state(int64_t done, const Stretch& stretch) {
+  void save_state(int64_t done, const StepRange& range) {
     between_steps("saving", [&] {
       record_.add_saved(save(*saving_, done, [&](const SavedPoint& saved) {
-        if (done == stretch.end) ended_ = result(stretch);
+        if (done == range.end) ended_ = result(range);
         return history_.beside_state(record_, measurement_, saved, ended_);
       }));
     });
@@ -303,7 +303,7 @@ class Trainer {
     stop_measuring();
     history_.check_that_something_changed(std::ssize(record_.steps()));
     watch_.warn();
-    record_.say_skipped(session_.spec().train, session_.log());
+    record_.note_skipped_updates(session_.spec().train, session_.log());
     measurement_.warn();
   }
 
@@ -325,12 +325,12 @@ class Trainer {
     if (interrupts) measurement_.start();
   }
 
-  RunResult result(const Stretch& stretch) {
+  RunResult result(const StepRange& range) {
     RunResult result;
     record_.add_to(result);
     result.memory = memory();
     result.costs = steps_.costs();
-    if (session_.ranks().size > 1) result.collectives = measurement_.collectives(stretch.timed());
+    if (session_.ranks().size > 1) result.collectives = measurement_.collectives(range.timed());
     // Energy is that of the whole device, including the turns of other runs.
     if (turn_.alone()) {
       result.energy_joules = measurement_.joules();
@@ -341,7 +341,7 @@ class Trainer {
       result.best = {.step = best.step, .loss = best.loss};
     }
     result.sample = sample_;
-    result.counters = measurement_.counters(stretch.timed());
+    result.counters = measurement_.counters(range.timed());
     record_.add_flops(model_flops(session_.model()), result);
     return result;
   }

@@ -56,7 +56,7 @@ void answer(const Json& message) {
 }
 
 /// Makes this process as one that the host executes: it dies with the host and writes to a log.
-bool take_place(pid_t host, const std::string& log) {
+bool become_child_of(pid_t host, const std::string& log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != host) return false;  // the host died before the line above
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -134,7 +134,8 @@ struct Given {
   setpgid(0, 0);
   go.writing.close();
   char byte = 0;
-  if (read(go.reading.get(), &byte, 1) != 1 || !take_place(given.host, request.at("log"))) _exit(kNotBegun);
+  if (read(go.reading.get(), &byte, 1) != 1 || !become_child_of(given.host, request.at("log")))
+    _exit(kNotBegun);
   go.reading.close();
   for (const auto& [name, value] : request.at("environment").items())
     setenv(name.c_str(), value.get<std::string>().c_str(), 1);

@@ -56,7 +56,7 @@ TEST(CollectiveAlone, AForecastSendsNothing) {
   std::string why_not;
   const auto planned = forecast(collective("all_gather", 4, 1 << 20), at::kCPU, &why_not);
   ASSERT_TRUE(planned) << why_not;
-  EXPECT_NEAR(static_cast<double>(planned->peak_bytes), 1.25 * (1 << 20), 4096);
+  EXPECT_NEAR(planned->memory.peak, 1.25 * (1 << 20), 4096);
 }
 }  // namespace
 }  // namespace optrush::testing
