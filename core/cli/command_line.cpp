@@ -23,8 +23,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 
-/// Workers of a wheel search torch beside their package in site-packages. If it is elsewhere, this adds it to
-/// LD_LIBRARY_PATH for all processes started from here.
+/// Workers of a wheel search torch in their site-packages. If it is elsewhere, LD_LIBRARY_PATH gets it.
 void let_workers_find_torch() {
   const Installation here = Installation::of_this_program();
   if (!here.installed || !here.torch.empty()) return;  // their run path contains it
@@ -63,8 +62,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-/// Rewrites CLI11's message for a value that is not a number, "Could not convert: --within = 3%", with the
-/// option's type; returns other texts unchanged.
+/// Rewrites CLI11's "Could not convert: --within = 3%" with the option's type; other texts stay.
 std::string not_a_number(const CLI::App& command, const std::string& text) {
   constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
   const size_t equals = text.find(kEquals);

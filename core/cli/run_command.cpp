@@ -55,8 +55,7 @@ void check_script(const fs::path& script) {
 }
 
 /// The default folder for reports: reports/ of the script's project (the folder above experiments/, or the
-/// root of its repository), otherwise of the working directory. Shipped experiments use the working
-/// directory, because an installation may be read-only.
+/// root of its repository), otherwise, and for shipped experiments, of the working directory.
 fs::path default_reports(const fs::path& script, const Installation& here) {
   const fs::path home = fs::absolute(script).lexically_normal().parent_path();
   if (here.installed && home == here.experiments) return fs::current_path() / "reports";

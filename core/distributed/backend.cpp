@@ -11,8 +11,7 @@
 
 namespace optrush {
 namespace {
-/// The network interface: the one that the user names, otherwise the loopback if every rank is on this
-/// machine, otherwise the one that this machine's name resolves to.
+/// The interface that the user names, or the loopback for one machine, or that of this machine's name.
 std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
   if (const std::string interface = environment_variable("GLOO_SOCKET_IFNAME"); !interface.empty())
     return c10d::ProcessGroupGloo::createDeviceForInterface(interface);

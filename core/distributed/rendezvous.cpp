@@ -123,8 +123,7 @@ void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identit
                   "read the logs of those ranks; check that they were started and can reach this address");
 }
 
-/// What the other ranks learn from rank 0 about a gathering: "" if all ranks were in time. Rank 0 alone
-/// decides who is late, so all ranks name the same one.
+/// What the others learn from rank 0, which alone decides who is late: "" if all ranks were in time.
 std::string outcome_at_rank_0(c10d::Store& store, const Ranks& ranks, const std::string& key,
                               std::chrono::milliseconds limit) {
   for (const std::string& next : {key + "/0", key + "/read"}) {

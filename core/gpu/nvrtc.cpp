@@ -7,6 +7,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/text.h"
 #include "machine/library_symbol.h"
 #include "machine/torch_folder.h"
 #include "optrush/error.h"
@@ -33,9 +34,8 @@ std::vector<std::string> candidates() {
 void* open_library() {
   for (const auto& name : candidates())
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  std::string looked;
-  for (const auto& name : candidates()) looked += (looked.empty() ? "" : ", ") + name;
-  throw Error(ErrorCode::missing_requirement, "NVRTC, which compiles GPU kernels, was not found: " + looked,
+  throw Error(ErrorCode::missing_requirement,
+              "NVRTC, which compiles GPU kernels, was not found: " + join(candidates()),
               "install a CUDA build of torch, which includes it, or the CUDA toolkit");
 }
 

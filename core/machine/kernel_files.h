@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-// Files of /proc and /sys. Missing files are normal: not every kernel, container and processor has all of
-// them. `root` is the root of the file system; tests pass another one.
+// Files of /proc and /sys. Missing files are normal. `root`: of the file system; tests pass another.
 namespace optrush {
 /// The content of a file without white space around it; "" if this process cannot read it.
 std::string kernel_text(const std::filesystem::path&);

@@ -9,9 +9,8 @@
 #include "measure/cpu_info.h"
 
 namespace optrush {
-/// An upper bound of FLOP/s for a processor with these instruction sets: logical processors x 10 GHz x the
-/// widest multiply-add. It is generous, because its only purpose is to find timings that a jump of the clock
-/// made too short. Infinite if the width is not known.
+/// An upper bound of FLOP/s: logical processors x 10 GHz x the widest multiply-add. It finds timings that a
+/// jump of the clock made too short. Infinite if the width is not known.
 double most_flops(const CpuInfo&, c10::ScalarType);
 /// The minimum of the shortest timing so far (0: none) and of a new one that is longer than `least`.
 double shortest_possible(double so_far, double seconds, double least);

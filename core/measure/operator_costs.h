@@ -43,8 +43,7 @@ struct OperatorCost {
   OperatorCost& operator+=(const OperatorCost&);
 };
 
-/// Up to this number of tokens, a GPU adds gradients to an embedding with one kernel. It sorts more tokens by
-/// row first (ATen/native/cuda/Embedding.cu).
+/// Up to so many tokens, a GPU adds to an embedding unsorted, by one kernel (ATen/native/cuda/Embedding.cu).
 constexpr int64_t kEmbeddingTokensUnsorted = 3072;
 
 /// The cost of one operator call, from start to end.

@@ -63,8 +63,7 @@ void LuaTable::read(const std::string& name, T& target) const {
 /// it. An optrush::Error names what can't be read: cycles, holes in lists, mixed keys, invalid UTF-8.
 LuaValue read_value(lua_State*, int index);
 
-/// The value as JSON; {} becomes an empty object. Throws an Error with `subject` if it contains an object of
-/// optrush, or both list items and fields.
+/// The value as JSON; {} becomes an empty object. An Error names `subject`: it has no JSON form.
 Json to_json(const LuaValue&, const std::string& subject);
 /// The value for messages: "a Rung", "a table", "\"x\"", "nil".
 std::string shown(const LuaValue&);

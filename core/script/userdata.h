@@ -6,9 +6,8 @@
 #include "script/objects.h"
 
 namespace optrush {
-// Objects in Lua, and the conversion of C++ exceptions to Lua errors. Lua is built as C, so its errors are
-// longjmps that run no destructors. C++ objects with destructors may live only inside attempt(), which raises
-// no Lua error, or inside a userdata, which Lua collects.
+// Objects in Lua, and C++ exceptions as Lua errors. These are longjmps that run no destructors, so C++
+// objects with destructors may live only inside attempt() or inside a userdata.
 
 class ScriptContext;
 ScriptContext& context_of(lua_State*);

@@ -5,8 +5,7 @@
 #include <tuple>
 
 namespace optrush::simulated {
-/// A model of LibTorch's caching allocator for CUDA (c10/cuda/CUDACachingAllocator): the memory that it takes
-/// from the driver for a sequence of allocations.
+/// A model of the memory that LibTorch's caching allocator takes from CUDA (c10/cuda/CUDACachingAllocator).
 ///
 /// Requests are rounded up to 512 bytes. A request of at most 1 MiB gets a part of a 2 MiB segment, one below
 /// 10 MiB a part of a 20 MiB segment, and a larger one a segment of its size rounded up to 2 MiB. The

@@ -89,22 +89,11 @@ void Ledger::changed() {
   if (now_.total() > peak_.total()) peak_ = now_;
 }
 
-Memory Ledger::now() const {
+Ledger::Use Ledger::use() const {
   const std::lock_guard lock(mutex_);
-  return now_;
+  return {now_, peak_, blocks_ ? blocks_->reserved() : 0, peak_pinned_};
 }
-Memory Ledger::peak() const {
-  const std::lock_guard lock(mutex_);
-  return peak_;
-}
-int64_t Ledger::reserved() const {
-  const std::lock_guard lock(mutex_);
-  return blocks_ ? blocks_->reserved() : 0;
-}
-int64_t Ledger::peak_pinned() const {
-  const std::lock_guard lock(mutex_);
-  return peak_pinned_;
-}
+
 void Ledger::reset_peak() {
   const std::lock_guard lock(mutex_);
   peak_ = now_;

@@ -24,10 +24,11 @@ class Ledger {
   void pin(int64_t bytes);
   void unpin(int64_t bytes);
 
-  Memory now() const;
-  Memory peak() const;
-  int64_t reserved() const;
-  int64_t peak_pinned() const;
+  struct Use {
+    Memory now, peak;
+    int64_t reserved, peak_pinned;
+  };
+  Use use() const;
   void reset_peak();
 
  private:

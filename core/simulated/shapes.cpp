@@ -1,5 +1,4 @@
-// Shape rules for operators that LibTorch has only in Python or not at all. Temporary memory of such kernels
-// is also allocated here, so that it counts for the peak.
+// Shape rules for operators that LibTorch lacks in C++. Their temporary memory counts for the peak.
 #include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
 #include <ATen/WrapDimUtils.h>

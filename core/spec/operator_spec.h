@@ -1,7 +1,6 @@
 #pragma once
 #include <string>
 
-#include "optrush/spec.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

@@ -12,9 +12,8 @@ class Counters {
  public:
   explicit Counters(const RunRecipe& recipe) : recipe_(recipe) {}
 
-  /// Called when timed steps start or resume.
+  /// Called at the start and the end of timed steps. Errors name the plugin.
   void start();
-  /// Called when timed steps end or pause. Errors name the plugin.
   void stop();
   /// One result per counter, in order of the recipe.
   std::vector<CounterResult> results(int64_t steps) const;
@@ -33,9 +32,8 @@ class Measurement {
  public:
   explicit Measurement(Session&);
 
-  /// Called when timed steps start or resume. Errors of this and of stop() name the plugin of a counter.
+  /// Called at the start and at the end of timed steps, when the device has finished them.
   void start();
-  /// Called when timed steps end or pause. The device must have finished them.
   void stop();
   bool is_on() const { return on_; }
 

@@ -8,6 +8,11 @@
 #include "results/run_result.h"
 
 namespace optrush {
+/// Whether what is due every `every` steps, and after the last one, is due after `done` steps.
+inline bool is_due(int64_t done, int64_t every, const TrainSpec& train) {
+  return done % every == 0 || done == train.warmup + train.steps;
+}
+
 /// Decides when a run ends before its last step: its epochs are over, or its validation loss does not fall.
 /// Both depend only on the spec and the recorded validations, so a continued run ends at the same step.
 class RunEnd {

@@ -7,8 +7,7 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Builds a Session from a spec in four stages: open, connect, declare, make_ready. Training, plans,
-/// forecasts, `forward`, `export`, checks and tests all use it.
+/// Builds a Session from a spec in four stages: open, connect, declare, make_ready.
 class RunSetup final : public Session {
  public:
   /// Loads the plugins of `spec` and records their edits; `edit` may add edits of the host. Then checks and

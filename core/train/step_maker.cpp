@@ -29,8 +29,7 @@ Tensor sent_to_host(const Tensor& number) {
 namespace profiler = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
-/// Profiles everything from construction to save() with LibTorch's profiler: operators of this thread and of
-/// autograd's threads, and their work on a GPU.
+/// Profiles operators and their work on a GPU from construction to save(), with LibTorch's profiler.
 class StepTrace {
  public:
   explicit StepTrace(at::Device device) {

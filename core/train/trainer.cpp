@@ -51,10 +51,7 @@ class Saving {
   Saving(Session& session, std::filesystem::path folder) : session_(session), folder_(std::move(folder)) {}
 
   /// Whether to save after `done` steps.
-  bool due(int64_t done) const {
-    const TrainSpec& train = session_.spec().train;
-    return done % session_.spec().save.every == 0 || done == train.warmup + train.steps;
-  }
+  bool due(int64_t done) const { return is_due(done, session_.spec().save.every, session_.spec().train); }
   /// Saves the state before step `next_step`, with the data read so far. All ranks call it; when it returns,
   /// all parts exist and the state is valid. Returns the time and, on rank 0, the bytes of all ranks.
   /// `record` is called with this point before the state becomes valid, and returns the record to store with
@@ -222,18 +219,14 @@ class Trainer {
     if (spec.purpose != Purpose::measure) return;
     if (spec.validate.every > 0)
       validation_.emplace(session_, [this](int64_t step) { return steps_.data(step); });
-    if (is_first_round() && !spec.sample.prompts.empty()) sampler_.emplace(session_);
-    const bool keeps_state = is_first_round() && !files_.state.empty();
+    const bool first_round = spec.round == 0;  // of several rounds, the one that samples and saves
+    if (first_round && !spec.sample.prompts.empty()) sampler_.emplace(session_);
+    const bool keeps_state = first_round && !files_.state.empty();
     if (keeps_state && spec.save.every > 0) saving_.emplace(session_, files_.state);
     if (keeps_state && validation_ && spec.validate.keep_best)
       saving_best_.emplace(session_, files_.state.parent_path() / "best");
     // No run continues from a state that an interleaved run saved.
     if (saving_ && !interleaved_) stop_.emplace();
-  }
-
-  /// Samples and saving belong to the first of several rounds.
-  bool is_first_round() const {
-    return session_.spec().purpose == Purpose::measure && session_.spec().round == 0;
   }
 
   void after_step(int64_t done, StepRange& range) {

@@ -22,11 +22,6 @@ Validation::Validation(Session& session, Data data)
         return session.forward(0, batch, {});
       })) {}
 
-bool Validation::due(int64_t done) const {
-  const TrainSpec& train = session_.spec().train;
-  return done % session_.spec().validate.every == 0 || done == train.warmup + train.steps;
-}
-
 ValidationPoint Validation::point(int64_t done, int64_t step) const {
   const auto start = std::chrono::steady_clock::now();
   const EvaluationScope evaluation;

@@ -4,6 +4,7 @@
 
 #include "optrush/recipe.h"
 #include "results/run_result.h"
+#include "train/run_end.h"
 #include "train/session.h"
 
 namespace optrush {
@@ -15,7 +16,7 @@ class Validation {
   Validation(Session& session, Data data);
 
   /// Whether to validate after `done` steps.
-  bool due(int64_t done) const;
+  bool due(int64_t done) const { return is_due(done, session_.spec().validate.every, session_.spec().train); }
   /// The validation loss after `done` steps: the mean over all tokens of all ranks, equal on all ranks.
   /// `step`: the number of the next step. Throws an Error if the loss is not finite.
   ValidationPoint point(int64_t done, int64_t step) const;

@@ -65,8 +65,7 @@ struct PrepareRequest {
   std::string socket;   ///< a Unix socket of the controller
   std::string spec, out;
 };
-/// `prepare`: opens the GPU, sends {} to the socket, waits for {"environment": {NAME: VALUE}}, and executes
-/// `run` with its log in the folder `out`.
+/// `prepare`: opens the GPU, sends {} to the socket, gets {"environment": {NAME: VALUE}}, executes `run`.
 int prepare_command(const PrepareRequest&, const ExecuteCommand&);
 
 /// Adds subcommands that store the exit code in `code`.

@@ -87,8 +87,7 @@ std::vector<uint64_t> entries_of(int pagemap, uint64_t begin, uint64_t end, uint
   return entries;
 }
 
-/// Read-only pages of files that this process has in memory, by range: code and constants of its libraries. A
-/// fork does not have them until it reads them.
+/// Read-only pages of files that this process has in memory, by range. A fork lacks them until it reads.
 std::vector<std::span<const char>> resident_file_pages() {
   std::vector<std::span<const char>> ranges;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -113,8 +112,7 @@ std::vector<std::span<const char>> resident_file_pages() {
   return ranges;
 }
 
-/// Maps these pages again after a fork. The resident memory of the process then includes its libraries, so it
-/// can be compared with the memory of other programs.
+/// Maps these pages again after a fork, so that its resident memory includes the libraries.
 void map_again(const std::vector<std::span<const char>>& ranges) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const auto& range : ranges)

@@ -32,9 +32,8 @@ struct StepForecast {
 std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
                                      std::string* why_not = nullptr, const RunSetup* setup = nullptr);
 
-/// Removes from the plugins of `spec` those that compile or record what they wrap, and returns the other
-/// edits that can't run on tensors without values, as "'PLUGIN' in SLOT". `why_bound`: why a forecast without
-/// the removed plugins is only a bound.
+/// Removes plugins that compile or record what they wrap, and returns other edits that can't run on tensors
+/// without values, as "'PLUGIN' in SLOT". `why_bound`: why a forecast without them is only a bound.
 std::vector<std::string> remove_compilers(RunSpec& spec, const Recipe&, std::string& why_bound);
 
 /// The forecast of the states that a run saves and of the weights that `optrush weights` writes of them. Each

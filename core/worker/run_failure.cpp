@@ -21,8 +21,7 @@ std::string first_lines(const std::string& text) {
   return text.substr(0, text.find("\nException raised from"));
 }
 
-/// Whether a message reports out of memory without being a c10::OutOfMemoryError: from the host's allocator,
-/// or from libraries with their own workspaces.
+/// Whether a message of the host's allocator, or of a library with workspaces, reports out of memory.
 bool is_out_of_memory(const std::string& message) {
   static constexpr std::array<const char*, 6> kSigns = {
       "can't allocate memory",      "CUDA error: out of memory", "CUDA out of memory",

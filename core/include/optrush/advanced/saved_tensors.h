@@ -38,8 +38,7 @@ class SavedTensorScope {
   Reach reach_;
 };
 
-/// State of a device's default generator before a forward, so that a recomputation draws the same random
-/// numbers and dropout has the same mask.
+/// State of a device's default generator before a forward, so that a recomputation draws the same numbers.
 class RandomState {
  public:
   explicit RandomState(at::Device device)
