@@ -40,9 +40,8 @@ class ScriptContext {
   Json argument(const OptionSchema&);
   /// The arguments that the script has read so far, with their values.
   const Json& arguments() const { return arguments_; }
-  /// See ScriptHost. The host is asked for the GPU only once.
+  /// See ScriptHost. The host is asked for the GPU and the CPU only once.
   const Json& gpu();
-  /// The same for the CPU.
   const Json& cpu();
   int64_t ranks(bool on_gpus);
   std::optional<int64_t> predicted_peak(const RunSpec&);

@@ -20,8 +20,12 @@ constexpr const char* kVariable = "OPTRUSH_TURNS";
               std::string("unset ") + kVariable + " to train alone");
 }
 
-Descriptor connected_to(const std::string& path) try { return connect_to(path); } catch (const Error& e) {
-  fail(e.message());
+Descriptor connected_to(const std::string& path) {
+  try {
+    return connect_to(path);
+  } catch (const Error& e) {
+    fail(e.message());
+  }
 }
 }  // namespace
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,7 +6,6 @@
 #include "experiment/plan.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
-#include "optrush/tensor.h"
 #include "simulated/device.h"
 
 namespace optrush {
