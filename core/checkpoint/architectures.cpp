@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "checkpoint/mixture_classes.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "checkpoint/architectures.h"
 #include "optrush/error.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 

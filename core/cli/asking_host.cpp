@@ -117,8 +117,7 @@ int64_t AskingHost::ranks(bool on_gpus) {
 }
 
 Json AskingHost::gpus() {
-  if (const auto& gpu = request_.as_gpu)
-    return {{{"name", gpu->name}, {"memory_bytes", gpu->memory_bytes}, {"sm", gpu->sm}}};
+  if (const auto& gpu = request_.as_gpu) return Json::array({to_json(*gpu)});
   const Json found = ask_worker("gpus");
   return found.is_null() ? Json::array() : found;
 }

@@ -18,7 +18,6 @@ class AskingHost : public ScriptHost {
   Json cpu() override;
   int64_t ranks(bool on_gpus) override;
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
-  /// The stored answer.
   std::optional<bool> holds(const MemoryTrial& trial) override { return remembered(with_tokens(trial)); }
 
   /// Whether every variant has a plan; if runs are made, whether all ended well and no rung broke the gate.

@@ -1,12 +1,12 @@
 #include "cli/commands.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <system_error>
 
+#include "base/contains.h"
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -23,8 +23,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 
-/// Workers of a wheel search torch beside their package in site-packages. If it is elsewhere, this adds it to
-/// LD_LIBRARY_PATH for all processes started from here.
+/// Workers of a wheel search torch in their site-packages. If it is elsewhere, LD_LIBRARY_PATH gets it.
 void let_workers_find_torch() {
   const Installation here = Installation::of_this_program();
   if (!here.installed || !here.torch.empty()) return;  // their run path contains it
@@ -63,8 +62,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-/// Rewrites CLI11's message for a value that is not a number, "Could not convert: --within = 3%", with the
-/// option's type; returns other texts unchanged.
+/// Rewrites CLI11's "Could not convert: --within = 3%" with the option's type; other texts stay.
 std::string not_a_number(const CLI::App& command, const std::string& text) {
   constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
   const size_t equals = text.find(kEquals);
@@ -95,7 +93,7 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
                : UsageError("'" + word + "' is an unexpected argument of " + name, help);
   word = word.substr(0, word.find('='));
   const std::vector<std::string> options = option_names(command);
-  if (const std::string present(present_name(word)); std::ranges::count(options, present) != 0)
+  if (const std::string present(present_name(word)); contains(options, present))
     return UsageError(ErrorCode::unknown_name,
                       "the option '" + word + "' of " + name + " is now called '" + present + "'", help);
   const std::string best = nearest(word, options);

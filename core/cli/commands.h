@@ -14,8 +14,7 @@ class App;
 namespace optrush {
 struct Installation;
 
-// Each function adds a subcommand, which runs while the command line is parsed and stores the exit code in
-// `code`. Errors are thrown.
+// Each adds a subcommand, which runs during parsing and stores the exit code in `code`. Errors are thrown.
 /// `given_secret`: the value of OPTRUSH_JOB_SECRET
 void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);
@@ -34,8 +33,7 @@ std::filesystem::path script_named(const std::string& argument, const Installati
 /// Adds a subcommand that stores the program's exit code in `code`.
 using AddCommand = void (*)(CLI::App&, int& code);
 
-/// The whole program with the additional commands of tools. Exit codes: 0 success, 1 a run or something else
-/// failed, 2 wrong usage, 128 + N ended by signal N.
+/// The whole program with the additional commands of tools. Exit codes: kOk, ..., or 128 + N for signal N.
 int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools);
 
 inline constexpr int kOk = 0, kSomethingFailed = 1, kBadUsage = 2;

@@ -196,13 +196,8 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
   for (const auto& job : jobs) runs.push_back(job.id);
   const bool saves = std::ranges::any_of(plans, [](const auto& plan) { return plan && plan->saving; });
   const auto rate = saves && !request.as_gpu ? write_rate(request.reports) : std::nullopt;
-  Json gpu;
-  if (request.as_gpu)
-    gpu = {{"name", request.as_gpu->name},
-           {"memory_bytes", request.as_gpu->memory_bytes},
-           {"sm", request.as_gpu->sm}};
   return {{"folder", folder.string()},
-          {"as_gpu", gpu},
+          {"as_gpu", request.as_gpu ? to_json(*request.as_gpu) : Json()},
           {"estimate", estimate_of(jobs, folder)},
           {"write_bytes_per_second", record::written(rate)},
           {"experiment", to_json(experiment)},

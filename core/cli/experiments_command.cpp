@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "machine/installation.h"
@@ -36,8 +37,7 @@ class QuestionHost : public ScriptHost {
   std::vector<std::string> questions_;
 };
 
-/// {"questions", "problem"} of a script for `device`; "problem" is the reason why it can't be read, with the
-/// "code" of the error.
+/// {"questions", "problem"} of a script for `device`; "problem", with a "code": why it can't be read.
 Json asked_by(const fs::path& script, const Installation& here, const std::string& device) {
   QuestionHost host;
   Json asked = {{"problem", ""}};
@@ -82,7 +82,7 @@ fs::path script_named(const std::string& argument, const Installation& here) {
   const auto names = shipped_experiments(here);
   const bool shipped = argument.starts_with('@');
   const std::string name = shipped ? argument.substr(1) : std::filesystem::path(argument).stem().string();
-  const bool known = std::ranges::find(names, name) != names.end();
+  const bool known = contains(names, name);
   if (!shipped) {
     if (known && !std::filesystem::exists(argument))
       throw UsageError(ErrorCode::unknown_name, "there is no script '" + argument + "'",

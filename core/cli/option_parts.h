@@ -6,8 +6,7 @@
 #include <vector>
 
 namespace optrush {
-/// Refuses a number on the command line unless `holds` returns true. `allowed` is for the message: "a number
-/// above 0". Help texts show `type` behind the option.
+/// Refuses a number unless it `holds`. `allowed`, for messages: "a number above 0"; `type`: for help texts.
 inline CLI::Validator checked_number(std::function<bool(double)> holds, const std::string& allowed,
                                      std::string type) {
   return {[holds = std::move(holds), allowed](std::string& text) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
@@ -14,7 +15,6 @@
 #include "optrush/error.h"
 #include "plugin/description.h"
 #include "spec/spec_json.h"
-#include "spec/text_value.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -37,11 +37,6 @@ std::vector<Place> places_of(Experiment& experiment) {
   return places;
 }
 
-std::string type_of(const PluginDescription& plugin, const std::string& option) {
-  const auto found = std::ranges::find(plugin.options, option, &OptionSchema::name);
-  return found == plugin.options.end() ? "" : found->type;
-}
-
 /// The names of all plugins that an experiment stacks, without repetition.
 std::vector<std::string> stacked_plugins(const Experiment& experiment) {
   std::set<std::string> names;
@@ -52,8 +47,7 @@ std::vector<std::string> stacked_plugins(const Experiment& experiment) {
 }
 
 /// Sets an option of a plugin wherever the experiment stacks the plugin, checked against its description.
-/// `keys`: {"adapter", "rank"}. An Error names the nearest option. It is also an Error if rungs differ in
-/// this option, because they would become equal.
+/// `keys`: {"adapter", "rank"}. It is an Error if rungs differ in this option, as they would become equal.
 void set_plugin_option(Experiment& experiment, const std::vector<std::string>& keys, const std::string& text,
                        const std::string& where) {
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
@@ -65,7 +59,7 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
                 options.empty() ? "it has no options" : "set one of its options: " + join(options), where);
   }
   const std::string& option = keys[1];
-  const Json value = text_value(text, type_of(plugin, option));
+  const Json value = text_value(text, plugin.type_of(option));
   std::vector<std::string> before;
   std::set<Json> values;
   for (const auto& place : places_of(experiment))
@@ -93,10 +87,6 @@ const std::vector<std::string> kOfExperiment = {"rounds",      "seeds",         
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
 // Settings of the base only, because rungs are compared by one validation.
 const std::vector<std::string> kOfBase = {"validate", "save"};
-
-bool contains(const std::vector<std::string>& list, const std::string& word) {
-  return std::ranges::find(list, word) != list.end();
-}
 
 void set_in_experiment(Experiment& experiment, const std::string& key, const Json& value,
                        const std::string& where) {

@@ -55,8 +55,7 @@ void check_script(const fs::path& script) {
 }
 
 /// The default folder for reports: reports/ of the script's project (the folder above experiments/, or the
-/// root of its repository), otherwise of the working directory. Shipped experiments use the working
-/// directory, because an installation may be read-only.
+/// root of its repository), otherwise, and for shipped experiments, of the working directory.
 fs::path default_reports(const fs::path& script, const Installation& here) {
   const fs::path home = fs::absolute(script).lexically_normal().parent_path();
   if (here.installed && home == here.experiments) return fs::current_path() / "reports";
@@ -69,9 +68,9 @@ fs::path default_reports(const fs::path& script, const Installation& here) {
 /// The command that runs what is missing: the given one with --resume.
 std::string resuming(const CLI::App& command) {
   std::string words = "optrush run", script;
-  std::set<const CLI::Option*> told;
+  std::set<const CLI::Option*> seen;
   for (const CLI::Option* option : command.parse_order()) {
-    if (!told.insert(option).second || option->get_name() == "--resume") continue;
+    if (!seen.insert(option).second || option->get_name() == "--resume") continue;
     if (option->get_items_expected_max() == 0) {
       words += " " + option->get_name();
       continue;

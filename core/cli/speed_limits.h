@@ -19,8 +19,7 @@ struct LimitedSpeed {
   bool broken() const { return !problem.empty() || speed->interval->high < limit; }
 };
 
-/// The rungs of a report that `limits` ("RUNG=1.05") name, relative to its base. A UsageError explains a
-/// limit that cannot be read.
+/// The rungs of a report that `limits` ("RUNG=1.05") name, relative to its base.
 std::vector<LimitedSpeed> limited_speeds(const Analysis&, const std::vector<std::string>& limits);
 /// All rungs of the first report, in each of the others.
 std::vector<LimitedSpeed> limited_speeds(const ComparedReports&, double limit);

@@ -13,6 +13,7 @@
 #include "launch/ranks/launcher.h"
 #include "launch/ranks/rank_run.h"
 #include "launch/run/result.h"
+#include "machine/child.h"
 #include "machine/torch_folder.h"
 #include "process/process.h"
 #include "results/worker_answer.h"
@@ -22,10 +23,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 void become(std::vector<std::string> words, const std::string& cure) {
-  std::vector<char*> pointers;
-  for (auto& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  execv(words.front().c_str(), pointers.data());
+  execv(words.front().c_str(), pointers_to(words).data());
   throw Error(ErrorCode::file_access, "cannot start '" + words.front() + "': " + std::strerror(errno), cure);
 }
 
@@ -36,12 +34,11 @@ namespace {
 }
 
 /// Sets the environment that a controller would set for this spec.
-void take_environment_of(const RunSpec& spec) {
+void set_environment_of(const RunSpec& spec) {
   for (const auto& [name, value] : worker_environment(spec)) setenv(name.c_str(), value.c_str(), 1);
 }
 
-/// Runs or plans a spec in a temporary folder and prints the worker's output. The worker's log goes to
-/// stderr.
+/// Runs or plans a spec in a temporary folder and prints the worker's output, and its log to stderr.
 int print_result_of(const std::string& what, const fs::path& spec) {
   const TemporaryFolder folder;
   const bool plan = what == "plan";
@@ -61,8 +58,7 @@ int print_result_of(const std::string& what, const fs::path& spec) {
              : kSomethingFailed;
 }
 
-/// Repeats a run of several ranks on this machine in a folder and returns its result. Throws Interrupted
-/// after a signal.
+/// Repeats a run of several ranks on this machine in a folder and returns its result.
 RunResult run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
   ForkServer workers(worker_for_torch(), ForkServer::Use::runs);
@@ -100,7 +96,7 @@ int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, b
   const std::string what = plan ? "plan" : "run";
   const RunSpec run = run_spec_from_json(read_json(spec), spec.string());
   if (!plan && !launched() && run.train.world_size > 1) return print_result_of_ranks(run, out);
-  take_environment_of(run);
+  set_environment_of(run);
   if (out.empty()) return print_result_of(what, spec);
   become_worker({what, "--spec", spec, "--out", out});
 }

@@ -32,7 +32,7 @@ void refuse_bytes(const DataSpec& data, const Model& model) {
 }
 
 std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, const Model& model,
-                                            const LayRows& lay, const Share& share) {
+                                            const RowPacker& lay, const Share& share) {
   // One token more than a sequence holds, to notice longer documents.
   Documents documents(data.path, data.extensions, spec.train.seq_len + 2,
                       data.kind == "preferences" ? Documents::Form::pairs : Documents::Form::single,
@@ -104,7 +104,7 @@ int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
 }
 
 Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::Device device,
-                 const LayRows& lay, Padding padding)
+                 const RowPacker& lay, Padding padding)
     : train_(spec.train),
       asked_for_validation_(spec.validate.sequences),
       validation_sequences_(asked_for_validation_),
@@ -148,7 +148,7 @@ std::string Batches::description() const {
   return text;
 }
 
-void Batches::go_on(int64_t step, int64_t sample) {
+void Batches::resume_at(int64_t step, int64_t sample) {
   origin_step_ = step;
   origin_sample_ = sample;
 }

@@ -24,8 +24,7 @@ struct StepContent {
 /// The length of sequences of documents.
 enum class Padding : uint8_t {
   to_seq_len,
-  /// That of the longest document in the micro-batch, rounded up so that the ranks that share a sequence can
-  /// split it, and at most train.seq_len.
+  /// That of the longest document in the micro-batch, rounded up so that ranks can split it.
   to_longest
 };
 
@@ -34,24 +33,23 @@ Padding padding_of(const Recipe&);
 
 /// Makes the micro-batches of this rank. Sequence i of step t is sample t * global_batch + i, independent of
 /// the numbers of ranks and micro-batches, so two runs with equal global batches see the same data. After
-/// go_on(), steps and samples count from there. A run that overfits has the samples of its first step in
+/// resume_at(), steps and samples count from there. A run that overfits has the samples of its first step in
 /// every step. A model without a vocabulary gets random activations, where each sequence is a function of
 /// (seed, sample) on one type of device.
 class Batches {
  public:
   /// `lay`: places documents in sequences, for data of documents.
-  Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const LayRows& lay = one_document_each,
+  Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const RowPacker& lay = one_document_each,
           Padding padding = Padding::to_seq_len);
   std::vector<Batch> step(int64_t step) const;
   /// Makes step `step` start with sample `sample`, independent of earlier reads.
-  void go_on(int64_t step, int64_t sample);
+  void resume_at(int64_t step, int64_t sample);
   /// The number of the first sample of a step, over all ranks.
   int64_t first_sample(int64_t step) const;
   /// A hash of some samples. It is equal for runs that read the same samples in the same order.
   int64_t order() const;
   StepContent content(int64_t step) const;
-  /// This rank's part of the validation data, in micro-batches of training's size. Rows that are left over
-  /// have no labels with a loss.
+  /// This rank's part of the validation data, in micro-batches of training's size filled with empty rows.
   std::vector<Batch> validation() const;
   /// Number of training sequences per epoch; 0 if the data never repeat.
   int64_t sequences_of_epoch() const;
@@ -86,15 +84,12 @@ class Batches {
   at::Generator generator_;
   Source training_, validation_;  ///< empty: there is no such data
 };
-/// The places in rows of `row` positions each whose first `lengths` hold tokens (Batch::filled); undefined:
-/// all do.
+/// The places in rows of `row` positions each whose first `lengths` hold tokens; undefined: all do.
 Tensor filled_places(std::span<const int64_t> lengths, int64_t row, at::Device);
 /// Whether the sequences hold documents with individual lengths.
 bool made_of_documents(const DataSpec&);
-/// Throws an Error if the model's head has no loss for such data, so that a plugin must provide it
-/// (Recipe::learn_from).
+/// Throws an Error if the model's head has no loss for such data, and no plugin provides one.
 void refuse_data_without_loss(const DataSpec&);
-/// Sequences per step over all ranks that split the batch. Throws an Error if the spec's global_batch
-/// differs.
+/// Sequences per step over all ranks that split the batch. Another global_batch is an Error.
 int64_t global_batch(const TrainSpec&, const Mesh&);
 }  // namespace optrush

@@ -49,7 +49,7 @@ Rows one_document_each(std::span<const int64_t> lengths, int64_t) {
   return rows;
 }
 
-DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, const LayRows& lay,
+DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, const RowPacker& lay,
                            const Share& share)
     : documents_(std::move(documents)), seq_len_(seq_len), seed_(seed), shuffled_(!share.gives_held_out) {
   choose(share);
@@ -71,8 +71,7 @@ DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, 
   }
 }
 
-/// Selects all documents but the held-out last ones, or only those; skips documents without a label that
-/// counts.
+/// Selects all documents but the held-out last ones, or only those, if they have a label that counts.
 void DocumentRows::choose(const Share& share) {
   const int64_t all = documents_.count(), training = all - share.held_out, together = documents_.together();
   if (share.held_out % together != 0)
@@ -108,8 +107,7 @@ void DocumentRows::choose(const Share& share) {
                 "give more documents, a smaller validate.sequences or a larger train.seq_len");
 }
 
-/// Whether the chosen and the rejected answer are equal within a sequence. Such a pair has loss log 2 and no
-/// gradient.
+/// Whether the chosen and the rejected answer are equal within a sequence. Such a pair has no gradient.
 bool DocumentRows::alike(int64_t chosen) const {
   const auto within = [&](int64_t document) {
     return documents_.tokens(document).first(static_cast<size_t>(positions_of(document)) + 1);

@@ -11,7 +11,7 @@
 
 namespace optrush {
 /// Places documents with these lengths (in positions) in sequences of seq_len positions.
-using LayRows = std::function<Rows(std::span<const int64_t> lengths, int64_t seq_len)>;
+using RowPacker = std::function<Rows(std::span<const int64_t> lengths, int64_t seq_len)>;
 /// One document per sequence, in order.
 Rows one_document_each(std::span<const int64_t> lengths, int64_t seq_len);
 
@@ -33,12 +33,11 @@ struct RowContent {
 /// Sequences made of whole documents. A document takes one position per token except the last, which is only
 /// a label. A longer document is cut to a sequence; one without a trained token in its sequence is left out.
 /// Sequences are shuffled in each epoch, by seed and epoch only. The two documents of a preference pair are
-/// in consecutive sequences, or both are left out; a pair with equal answers within a sequence is left out,
-/// because it has no preference.
+/// in consecutive sequences, or both are left out; so is a pair with equal answers within a sequence.
 class DocumentRows {
  public:
   /// Throws an Error if `lay` omits or repeats a document or overfills a sequence.
-  DocumentRows(Documents, int64_t seq_len, uint64_t seed, const LayRows& lay, const Share& = {});
+  DocumentRows(Documents, int64_t seq_len, uint64_t seed, const RowPacker& lay, const Share& = {});
 
   /// Fills sequence `index`, from 0 without a limit. Returns the number of labels with a loss.
   int64_t fill(int64_t index, const RowView&) const;

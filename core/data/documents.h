@@ -15,8 +15,7 @@ struct TokenSpan {
 };
 
 /// Fine-tuning data: a file with one JSON object per line, or a folder whose files are documents
-/// (docs/guides/fine_tuning.md). Documents are kept in memory with 4 bytes per token, up to `most_tokens` of
-/// each.
+/// (docs/guides/fine_tuning.md). Documents are kept in memory with 4 bytes per token, at most `most_tokens`.
 class Documents {
  public:
   enum class Form : uint8_t {

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/contains.h"
+#include "base/descriptor.h"
 #include "base/text.h"
 #include "optrush/error.h"
 
@@ -15,25 +17,21 @@ namespace fs = std::filesystem;
 namespace {
 /// Reads text.size() bytes of a file from `offset` on.
 void read_at(const std::string& path, int64_t offset, std::span<char> text) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  int problem = fd < 0 ? errno : 0;
-  size_t done = 0;
-  while (problem == 0 && done < text.size()) {
-    const ssize_t n =
-        ::pread(fd, text.data() + done, text.size() - done, offset + static_cast<int64_t>(done));
-    if (n > 0)
-      done += static_cast<size_t>(n);
-    else if (n == 0)
-      break;
-    else if (errno != EINTR)
-      problem = errno;
-  }
-  if (fd >= 0) ::close(fd);
-  if (problem != 0)
+  const auto fail = [&](int problem) {
     throw Error(ErrorCode::file_access, "cannot read '" + path + "': " + std::strerror(problem));
-  if (done < text.size())
-    throw Error(ErrorCode::invalid_file, "'" + path + "' became shorter during the run",
-                "do not change the corpus during a run");
+  };
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail(errno);
+  while (!text.empty()) {
+    const ssize_t n = ::pread(file.get(), text.data(), text.size(), offset);
+    if (n < 0 && errno != EINTR) fail(errno);
+    if (n == 0)
+      throw Error(ErrorCode::invalid_file, "'" + path + "' became shorter during the run",
+                  "do not change the corpus during a run");
+    const int64_t read = std::max<int64_t>(n, 0);
+    text = text.subspan(static_cast<size_t>(read));
+    offset += read;
+  }
 }
 
 /// The same as std::filesystem::path::extension(): ".h" has no extension.
@@ -57,9 +55,8 @@ std::vector<ListedFile> text_files(const DataSpec& data) {
   std::vector<ListedFile> files = listed_files(root, Unreadable::error);
   if (!fs::is_directory(root)) return files;
   if (!data.extensions.empty())
-    std::erase_if(files, [&](const ListedFile& file) {
-      return std::ranges::count(data.extensions, extension_of(file.path)) == 0;
-    });
+    std::erase_if(
+        files, [&](const ListedFile& file) { return !contains(data.extensions, extension_of(file.path)); });
   std::ranges::sort(files, {}, &ListedFile::path);
   return files;
 }

@@ -30,7 +30,6 @@ class TextSource final : public TokenSource {
 /// The file, or the selected files of a folder, in order of their paths.
 std::vector<ListedFile> text_files(const DataSpec&);
 
-/// Offset of the first byte that is not valid UTF-8, or npos. `inside`: the text may begin in the middle of a
-/// character; `cut`: it may end in one.
+/// Offset of the first invalid byte of UTF-8, or npos. The text may begin `inside` a character, or be `cut`.
 size_t invalid_utf8(std::string_view text, bool inside, bool cut);
 }  // namespace optrush

@@ -13,12 +13,10 @@ struct Share {
   bool gives_held_out = false;
 };
 
-/// Cuts a corpus into windows of one sample, without overlap, and shuffles them anew in each epoch. Held-out
-/// windows keep their order.
+/// Cuts a corpus into windows of one sample and shuffles all but the held-out ones anew in each epoch.
 class Windows {
  public:
-  /// Throws an Error if the corpus is shorter than one sample and the held-out part. `corpus`: its name in
-  /// the Error.
+  /// Throws an Error if the corpus is shorter than one sample and the held-out part. `corpus`: its name.
   Windows(int64_t corpus_tokens, int64_t sample_length, uint64_t seed, const std::string& corpus,
           const Share& share = {});
 
@@ -33,8 +31,7 @@ class Windows {
   uint64_t seed_;
 };
 
-/// Samples of tokens by number, without a cursor: the tokens of a sample depend only on the seed and its
-/// number, not on the rank or the order of calls.
+/// Samples of tokens by number, without a cursor: a sample depends only on the seed and its number.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
@@ -60,8 +57,7 @@ struct TokenFileHeader {
 };
 static_assert(sizeof(TokenFileHeader) == 32);
 
-/// Opens the data of a spec for a model of `vocab_size` tokens. Throws an Error with the missing part and the
-/// remedy.
+/// Opens the data of a spec for a model of `vocab_size` tokens. An Error names what is missing.
 std::unique_ptr<TokenSource> open_source(const DataSpec&, uint64_t seed, int64_t vocab_size,
                                          int64_t sample_length, const Share& share = {});
 /// Throws an Error if data with tokens below `tokens` do not fit a model of `vocab_size` tokens.

@@ -1,7 +1,6 @@
 #include "distributed/backend.h"
 
 #include <csignal>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -12,8 +11,7 @@
 
 namespace optrush {
 namespace {
-/// The network interface: the one that the user names, otherwise the loopback if every rank is on this
-/// machine, otherwise the one that this machine's name resolves to.
+/// The interface that the user names, or the loopback for one machine, or that of this machine's name.
 std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
   if (const std::string interface = environment_variable("GLOO_SOCKET_IFNAME"); !interface.empty())
     return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
@@ -26,8 +24,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           int64_t rank, int64_t size, at::Device device,
                                                           const Ranks& ranks) {
-  // Gloo may write to sockets of ranks that have ended. This must become an error of the collective, as in
-  // Python, and not end this process.
+  // Gloo may write to sockets of ended ranks: an error of the collective, and not the end of this process.
   std::signal(SIGPIPE, SIG_IGN);
   const auto place = static_cast<int>(rank), places = static_cast<int>(size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place, places);
@@ -54,11 +51,5 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   }
   group->setGroupName(name);
   return group;
-}
-
-c10::intrusive_ptr<c10d::Backend> make_links(const c10::intrusive_ptr<c10d::Store>& store, int64_t rank,
-                                             int64_t size, at::Device device, const Ranks& ranks) {
-  return make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("links", store), rank, size, device,
-                           ranks.timeout, NcclUse::links);
 }
 }  // namespace optrush

@@ -7,20 +7,14 @@
 #include "distributed/ranks.h"
 
 namespace c10d {
-class Backend;
 class ProcessGroup;
 class Store;
 }  // namespace c10d
 
 namespace optrush {
-/// Creates c10d's group of `size` processes, with Gloo for CPU tensors and, if `device` is a GPU, NCCL for
-/// GPU tensors.
+/// Creates c10d's group of `size` processes, with Gloo for CPU tensors and NCCL for those of a GPU `device`.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
                                                           const c10::intrusive_ptr<c10d::Store>&,
                                                           int64_t rank, int64_t size, at::Device,
                                                           const Ranks&);
-/// Creates the backend for sends and receives of a group on a GPU. Its pairs of ranks do not wait for each
-/// other, as they would in the communicator of the group.
-c10::intrusive_ptr<c10d::Backend> make_links(const c10::intrusive_ptr<c10d::Store>&, int64_t rank,
-                                             int64_t size, at::Device, const Ranks&);
 }  // namespace optrush

@@ -25,8 +25,7 @@ namespace {
                   "read the log of the rank that failed first");
 }
 
-/// Whether an error is of the connection between ranks. NCCL reports a wrong call and a failure of this
-/// rank's GPU by the same class.
+/// Whether an error is of the connection between ranks. NCCL reports own failures by the same class.
 bool is_of_connection(const c10::Error& e) {
   static constexpr std::array<const char*, 3> kOwn = {"ncclInvalidArgument", "ncclInvalidUsage",
                                                       "ncclUnhandledCudaError"};

@@ -18,8 +18,7 @@ struct FunctionalCalls {
   std::function<void(const std::function<void()>& wait, size_t bytes)> around_wait;
 };
 
-/// Wraps `inner` in a group for functional collectives of compiled code, which find it by name and start
-/// their messages on it directly.
+/// Wraps `inner` in a group for functional collectives of compiled code, which find it by name.
 c10::intrusive_ptr<c10d::ProcessGroup> functional_group(c10::intrusive_ptr<c10d::ProcessGroup> inner,
                                                         FunctionalCalls);
 }  // namespace optrush

@@ -20,6 +20,7 @@
 #include "distributed/collective_error.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
+#include "distributed/nccl.h"
 #include "distributed/planned_mail.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
@@ -32,9 +33,8 @@ using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
 /// A view of a tensor's memory that does not own it. Gloo's thread releases its tensors some time after a
 /// wait has ended. With views, this thread alone decides when the memory is freed. The state of the call
-/// holds the tensors until the call is done. For a gather, Gloo's thread copies the tensor and frees the copy
-/// before the call ends.
-Tensor lent(const Tensor& tensor) {
+/// holds the tensors until the call is done. For a gather, Gloo frees its copy before the call ends.
+Tensor unowned(const Tensor& tensor) {
   if (!tensor.is_cpu()) return tensor;
   if (!tensor.is_non_overlapping_and_dense())
     throw Error(ErrorCode::invalid_plugin, "a collective got a tensor with gaps between its elements",
@@ -43,7 +43,7 @@ Tensor lent(const Tensor& tensor) {
 }
 
 /// The same as a flat tensor of bytes, because Gloo need not know the type.
-Tensor lent_bytes(const Tensor& tensor) {
+Tensor unowned_bytes(const Tensor& tensor) {
   const Tensor flat = tensor.view(-1);
   if (!flat.is_cpu()) return flat;
   return at::from_blob(flat.data_ptr(), {static_cast<int64_t>(flat.nbytes())}, at::kByte);
@@ -180,7 +180,9 @@ struct Group::State {
   template <class Call>
   auto between_two(Call&& call) {
     if (!groups->device_.is_cuda()) return call(*group);
-    if (!links) links = make_links(store, rank, size, groups->device_, groups->ranks_);
+    if (!links)
+      links = make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("links", store), rank, size,
+                                groups->device_, groups->ranks_.timeout, NcclUse::links);
     return call(*links);
   }
 
@@ -194,7 +196,7 @@ struct Group::State {
   WorkHandle all_reduce(const char* collective, const Tensor& tensor, c10d::ReduceOp op) {
     // the tensor is both read and written
     return start(collective, tensor, 2 * share(), {tensor, tensor}, [&] {
-      std::vector<Tensor> tensors = {lent(tensor)};
+      std::vector<Tensor> tensors = {unowned(tensor)};
       return group->allreduce(tensors, {.reduceOp = op});
     });
   }
@@ -226,7 +228,7 @@ WorkHandle Group::all_reduce_max(const Tensor& tensor) {
 WorkHandle Group::all_gather(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_gather", out, state_->share(), {out, in}, [&] {
-    Tensor to = lent_bytes(out), from = lent_bytes(in);
+    Tensor to = unowned_bytes(out), from = unowned_bytes(in);
     return gather_parts(*state_->group, to, from);
   });
 }
@@ -245,7 +247,7 @@ WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
   return state_->start(
       "reduce_scatter", in, state_->share(), {out, in, arrived},
       [&] {
-        Tensor to = lent_bytes(arrived), from = lent_bytes(in);
+        Tensor to = unowned_bytes(arrived), from = unowned_bytes(in);
         return exchange_parts(*state_->group, to, from);
       },
       [out, arrived, ranks] {
@@ -259,7 +261,7 @@ WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
 WorkHandle Group::all_to_all(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_to_all", in, state_->share(), {out, in}, [&] {
-    Tensor to = lent_bytes(out), from = lent_bytes(in);
+    Tensor to = unowned_bytes(out), from = unowned_bytes(in);
     return exchange_parts(*state_->group, to, from);
   });
 }
@@ -270,7 +272,7 @@ WorkHandle Group::all_to_all(const Tensor& out, const std::vector<int64_t>& from
   const int64_t rows = in.size(0), own = to.at(static_cast<size_t>(rank()));
   const double sent = rows == 0 ? 0 : static_cast<double>(rows - own) / static_cast<double>(rows);
   return state_->start("all_to_all", in, sent, {out, in}, [&] {
-    Tensor arriving = lent_bytes(out), leaving = lent_bytes(in);
+    Tensor arriving = unowned_bytes(out), leaving = unowned_bytes(in);
     return exchange_parts(*state_->group, arriving, leaving, in_entries(from, arriving.numel()),
                           in_entries(to, leaving.numel()));
   });
@@ -279,7 +281,7 @@ WorkHandle Group::all_to_all(const Tensor& out, const std::vector<int64_t>& from
 WorkHandle Group::broadcast(const Tensor& tensor, int64_t from) {
   // In a chain or tree, every rank but one sends the whole tensor once on average.
   return state_->start("broadcast", tensor, state_->share(), {tensor}, [&] {
-    std::vector<Tensor> tensors = {lent_bytes(tensor)};
+    std::vector<Tensor> tensors = {unowned_bytes(tensor)};
     return state_->group->broadcast(tensors, {.rootRank = from});
   });
 }
@@ -289,7 +291,7 @@ WorkHandle Group::send(const Tensor& tensor, int64_t to) {
   if (mail && tensor.is_cpu()) mail->put(name(), rank(), to, tensor);
   state_->link(tensor, to);
   return state_->start("send", tensor, 1, {tensor}, [&] {
-    std::vector<Tensor> tensors = {lent_bytes(tensor)};
+    std::vector<Tensor> tensors = {unowned_bytes(tensor)};
     return state_->between_two(
         [&](auto& link) { return link.send(tensors, static_cast<int>(to), /*tag=*/0); });
   });
@@ -301,7 +303,7 @@ WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
     if (const auto arrived = mail->take(name(), from, rank())) tensor.copy_(*arrived);
   state_->link(tensor, from);
   return state_->start("receive", tensor, 0, {tensor}, [&] {
-    std::vector<Tensor> tensors = {lent_bytes(tensor)};
+    std::vector<Tensor> tensors = {unowned_bytes(tensor)};
     return state_->between_two(
         [&](auto& link) { return link.recv(tensors, static_cast<int>(from), /*tag=*/0); });
   });
@@ -310,7 +312,7 @@ WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
 WorkHandle Group::exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("send", in, 1, {out, in}, [&]() -> Works {
-    std::vector<Tensor> there = {lent_bytes(in)}, here = {lent_bytes(out)};
+    std::vector<Tensor> there = {unowned_bytes(in)}, here = {unowned_bytes(out)};
     c10d::ProcessGroup& group = *state_->group;
     const auto send = [&] { return group.send(there, static_cast<int>(to), /*tag=*/0); };
     const auto receive = [&] { return group.recv(here, static_cast<int>(from), /*tag=*/0); };

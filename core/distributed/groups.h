@@ -40,8 +40,7 @@ class Groups {
   /// Makes a group of these world ranks. This process has rank `rank` in it.
   Group& make(const std::string& name, const std::vector<int64_t>& members, int64_t rank);
 
-  /// NCCL's communicators of this rank on a GPU, also in a plan: one for each group, and one for each pair of
-  /// ranks that send to each other.
+  /// NCCL's communicators of this rank, also in a plan: one for each group, and each pair of ranks that send.
   int64_t communicators() const;
 
   /// Traffic since the start of the run.
@@ -62,8 +61,7 @@ class Groups {
   TrafficTable traffic_;
   Exposed exposed_;
   int bookkeeping_ = 0;
-  /// Tensors of calls that had not finished when their handles were destroyed; kept as long as the
-  /// connections
+  /// Tensors of calls that had not finished when their handles were destroyed
   Tensors abandoned_;
   std::map<std::string, std::unique_ptr<Group>> made_;
 };

@@ -2,10 +2,21 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {
+namespace {
+template <class Wanted>
+Mesh::Names names_of(const std::vector<Mesh::Dim>& dims, Wanted wanted) {
+  Mesh::Names names;
+  for (const Mesh::Dim& dim : dims)
+    if (wanted(dim.splits)) names.push_back(dim.name);
+  return names;
+}
+}  // namespace
+
 Mesh::Mesh() : groups_(std::make_unique<Groups>()) {}
 Mesh::~Mesh() = default;
 
@@ -81,8 +92,7 @@ int64_t Mesh::size(const Names& dims) const {
 int64_t Mesh::rank(const Names& dims) const {
   int64_t place = 0;
   for (size_t i = 0; i < dims_.size(); ++i)
-    if (std::find(dims.begin(), dims.end(), dims_[i].name) != dims.end())
-      place = place * dims_[i].size + coordinate(i, world_rank_);
+    if (contains(dims, dims_[i].name)) place = place * dims_[i].size + coordinate(i, world_rank_);
   return place;
 }
 
@@ -91,16 +101,6 @@ Mesh::Names Mesh::all() const {
   for (const Dim& dim : dims_) names.push_back(dim.name);
   return names;
 }
-
-namespace {
-template <class Wanted>
-Mesh::Names names_of(const std::vector<Mesh::Dim>& dims, Wanted wanted) {
-  Mesh::Names names;
-  for (const Mesh::Dim& dim : dims)
-    if (wanted(dim.splits)) names.push_back(dim.name);
-  return names;
-}
-}  // namespace
 
 Mesh::Names Mesh::batch() const {
   return names_of(dims_, [](Splits splits) { return splits == Splits::batch; });

@@ -16,8 +16,7 @@ enum class NcclUse : uint8_t {
   links         ///< send and receive: each pair of ranks connects at its first message and has its own stream
 };
 
-/// Creates NCCL's backend for tensors on `device`. The code is in liboptrush_cuda.so, which is opened at the
-/// first call: it needs libtorch_cuda, which a CPU run does not load.
+/// Creates NCCL's backend for `device`. The first call opens liboptrush_cuda.so, which needs libtorch_cuda.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store>, int64_t rank,
                                                     int64_t size, at::Device device,
                                                     std::chrono::milliseconds timeout, NcclUse);

@@ -21,8 +21,7 @@ struct Ranks {
   /// In a plan of several ranks, the messages between them; null: nothing arrives
   std::shared_ptr<PlannedMail> mail;
 
-  /// Reads torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
-  /// Throws an Error if one is missing or WORLD_SIZE is not `size`.
+  /// Reads torchrun's variables (RANK, WORLD_SIZE, ...). Throws an Error unless WORLD_SIZE is `size`.
   static Ranks from_environment(int64_t size);
   /// Sets host and port from "HOST:PORT"; throws an Error if the text has another form.
   void meet_at(const std::string& store);

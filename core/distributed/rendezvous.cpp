@@ -122,6 +122,22 @@ void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identit
   throw PeerError(PeerError::Cause::late, what,
                   "read the logs of those ranks; check that they were started and can reach this address");
 }
+
+/// What the others learn from rank 0, which alone decides who is late: "" if all ranks were in time.
+std::string outcome_at_rank_0(c10d::Store& store, const Ranks& ranks, const std::string& key,
+                              std::chrono::milliseconds limit) {
+  for (const std::string& next : {key + "/0", key + "/read"}) {
+    // Rank 0 answers when its own time is over.
+    const auto deadline = Clock::now() + limit + (next == key + "/0" ? kNoTime : kTimeToAnswer);
+    if (arrives(store, next, deadline)) continue;
+    return Clock::now() < deadline ? "" : late(ranks, "0", key, limit);  // "": it has ended
+  }
+  try {
+    return text(store.get(key + "/read"));
+  } catch (const std::exception&) {
+    return "";  // rank 0 has ended since it wrote the key
+  }
+}
 }  // namespace
 
 c10::intrusive_ptr<c10d::Store> rendezvous(const Ranks& ranks, const std::string& identity) {
@@ -164,25 +180,6 @@ void let_ranks_share_a_gpu(const Ranks& ranks) {
   set("NCCL_IB_DISABLE", "1");
   if (ranks.local_size == ranks.size) set("NCCL_SOCKET_IFNAME", "lo");
 }
-
-namespace {
-/// What the other ranks learn from rank 0 about a gathering: "" if all ranks were in time. Rank 0 alone
-/// decides who is late, so all ranks name the same one.
-std::string outcome_at_rank_0(c10d::Store& store, const Ranks& ranks, const std::string& key,
-                              std::chrono::milliseconds limit) {
-  for (const std::string& next : {key + "/0", key + "/read"}) {
-    // Rank 0 answers when its own time is over.
-    const auto deadline = Clock::now() + limit + (next == key + "/0" ? kNoTime : kTimeToAnswer);
-    if (arrives(store, next, deadline)) continue;
-    return Clock::now() < deadline ? "" : late(ranks, "0", key, limit);  // "": it has ended
-  }
-  try {
-    return text(store.get(key + "/read"));
-  } catch (const std::exception&) {
-    return "";  // rank 0 has ended since it wrote the key
-  }
-}
-}  // namespace
 
 std::vector<std::string> gather_texts(c10d::Store& store, const Ranks& ranks, const std::string& key,
                                       const std::string& mine, std::chrono::milliseconds limit) {

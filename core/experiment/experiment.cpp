@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "optrush/error.h"
-#include "spec/spec_fields.h"
+#include "spec/spec_json.h"
 #include "spec/value.h"
 
 namespace optrush {

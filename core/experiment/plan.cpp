@@ -14,7 +14,7 @@ constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
 
 /// The number of ranks that split the data is the global batch divided by the sequences per rank.
 TrainSpec problem_from_json(const Json& json) {
-  TrainSpec train = train_from_json(json, {});
+  TrainSpec train = fields_of<TrainSpec>().read(json);
   int64_t of_a_rank = 0;
   if (__builtin_mul_overflow(train.micro_batch, train.accumulation, &of_a_rank) || of_a_rank < 1 ||
       train.global_batch < of_a_rank || train.global_batch % of_a_rank != 0)

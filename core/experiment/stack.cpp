@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "optrush/error.h"
-#include "spec/spec_fields.h"
+#include "spec/spec_json.h"
 #include "spec/value.h"
 
 namespace optrush {

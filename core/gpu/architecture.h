@@ -2,7 +2,6 @@
 #include <string>
 
 namespace optrush {
-/// The architecture of the current device, also in a plan for another one: "sm_90". Throws an Error without a
-/// GPU.
+/// The architecture of the current device, "sm_90". Throws an Error without a GPU.
 std::string current_architecture();
 }  // namespace optrush

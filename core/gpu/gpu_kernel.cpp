@@ -10,6 +10,8 @@
 #include "gpu/architecture.h"
 #include "gpu/kernel_cache.h"
 #include "gpu/nvrtc.h"
+#include "machine/library_symbol.h"
+#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <c10/cuda/CUDAStream.h>
@@ -18,51 +20,44 @@
 
 namespace optrush {
 namespace {
-/// The functions of CUDA's driver API that load and launch code. The library libcuda.so.1 is opened at run
-/// time.
+void* open_driver() {
+  if (void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) return library;
+  throw Error(ErrorCode::missing_requirement, "no NVIDIA driver: libcuda.so.1 was not found",
+              "GPU kernels need a machine with an NVIDIA GPU");
+}
+
+/// The functions of CUDA's driver API that load and launch code. libcuda.so.1 is opened at run time.
 struct CudaDriver {
   using Result = int;
-  Result (*error_string)(Result, const char**) = nullptr;
-  Result (*current_context)(void**) = nullptr;
-  Result (*load)(void** module, const void* image) = nullptr;
-  Result (*function)(void** function, void* module, const char* name) = nullptr;
-  Result (*set_attribute)(void* function, int attribute, int value) = nullptr;
-  Result (*occupancy)(int* blocks, void* function, int threads, size_t shared) = nullptr;
-  Result (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                   unsigned shared, void* stream, void** arguments, void** extra) = nullptr;
-  /// Returns offset and size of an argument; null before CUDA 12.4.
-  Result (*argument)(void* function, size_t index, size_t* offset, size_t* size) = nullptr;
-
   /// The driver of this process. Throws an Error if there is none.
-  static const CudaDriver& open();
+  static const CudaDriver& open() {
+    static const CudaDriver driver;
+    return driver;
+  }
   void check(Result, const std::string& what) const;
+  LibrarySymbol find(const char* name) const {
+    const LibrarySymbol found(library, name);
+    if (found.address == nullptr)
+      throw Error(ErrorCode::missing_requirement,
+                  "libcuda.so.1 lacks functions that every driver since CUDA 9 has",
+                  "reinstall the NVIDIA driver");
+    return found;
+  }
+
+  void* library = open_driver();
+  Result (*error_string)(Result, const char**) = find("cuGetErrorString");
+  Result (*current_context)(void**) = find("cuCtxGetCurrent");
+  Result (*load)(void** module, const void* image) = find("cuModuleLoadData");
+  Result (*function)(void** function, void* module, const char* name) = find("cuModuleGetFunction");
+  Result (*set_attribute)(void* function, int attribute, int value) = find("cuFuncSetAttribute");
+  Result (*occupancy)(int* blocks, void* function, int threads,
+                      size_t shared) = find("cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  Result (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   unsigned shared, void* stream, void** arguments, void** extra) = find("cuLaunchKernel");
+  /// Returns offset and size of an argument; null before CUDA 12.4.
+  Result (*argument)(void* function, size_t index, size_t* offset,
+                     size_t* size) = LibrarySymbol(library, "cuFuncGetParamInfo");
 };
-
-CudaDriver open_driver() {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    throw Error(ErrorCode::missing_requirement, "no NVIDIA driver: libcuda.so.1 was not found",
-                "GPU kernels need a machine with an NVIDIA GPU");
-  CudaDriver d;
-  const auto find = [&]<class F>(F*& function, const char* symbol) {
-    function = reinterpret_cast<F*>(dlsym(library, symbol));
-    return function != nullptr;
-  };
-  find(d.argument, "cuFuncGetParamInfo");
-  if (!find(d.error_string, "cuGetErrorString") || !find(d.current_context, "cuCtxGetCurrent") ||
-      !find(d.load, "cuModuleLoadData") || !find(d.function, "cuModuleGetFunction") ||
-      !find(d.set_attribute, "cuFuncSetAttribute") ||
-      !find(d.occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor") || !find(d.launch, "cuLaunchKernel"))
-    throw Error(ErrorCode::missing_requirement,
-                "libcuda.so.1 lacks functions that every driver since CUDA 9 has",
-                "reinstall the NVIDIA driver");
-  return d;
-}
-
-const CudaDriver& CudaDriver::open() {
-  static const CudaDriver driver = open_driver();
-  return driver;
-}
 
 void CudaDriver::check(Result result, const std::string& what) const {
   if (result == 0) return;
@@ -128,7 +123,7 @@ std::string current_architecture() { return current_gpu().architecture; }
 GpuCode compile_gpu_kernel(const GpuSource& source, const std::string& kernel,
                            const std::string& architecture) {
   const Nvrtc& nvrtc = Nvrtc::open();
-  const KernelCache cache(KernelCache::default_folder());
+  const KernelCache cache(cache_folder("kernels"));
   const std::string key = KernelCache::key_of(source, kernel, architecture, nvrtc.version());
   if (auto found = cache.find(key)) return *std::move(found);
   GpuCode code = nvrtc.compile(source, kernel, architecture);

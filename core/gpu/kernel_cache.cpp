@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -11,8 +10,6 @@ namespace fs = std::filesystem;
 namespace {
 constexpr std::size_t kHash = 64;  // characters of a SHA-256
 }  // namespace
-
-fs::path KernelCache::default_folder() { return cache_folder("kernels"); }
 
 std::string KernelCache::key_of(const GpuSource& source, const std::string& kernel,
                                 const std::string& architecture, const std::string& compiler) {

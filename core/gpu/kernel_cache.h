@@ -6,13 +6,9 @@
 #include "optrush/gpu_kernel.h"
 
 namespace optrush {
-/// Compiled kernels on disk, one file per kernel. The file name is the hash of everything that the code
-/// depends on.
+/// Compiled kernels on disk, one file per kernel. Its name is the hash of what the code depends on.
 class KernelCache {
  public:
-  /// The folder `kernels` in $OPTRUSH_CACHE, otherwise in $XDG_CACHE_HOME/optimization-rush, otherwise in
-  /// ~/.cache/optimization-rush.
-  static std::filesystem::path default_folder();
   explicit KernelCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   static std::string key_of(const GpuSource&, const std::string& kernel, const std::string& architecture,

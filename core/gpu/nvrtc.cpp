@@ -7,6 +7,8 @@
 #include <memory>
 #include <sstream>
 
+#include "base/text.h"
+#include "machine/library_symbol.h"
 #include "machine/torch_folder.h"
 #include "optrush/error.h"
 
@@ -32,9 +34,8 @@ std::vector<std::string> candidates() {
 void* open_library() {
   for (const auto& name : candidates())
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-  std::string looked;
-  for (const auto& name : candidates()) looked += (looked.empty() ? "" : ", ") + name;
-  throw Error(ErrorCode::missing_requirement, "NVRTC, which compiles GPU kernels, was not found: " + looked,
+  throw Error(ErrorCode::missing_requirement,
+              "NVRTC, which compiles GPU kernels, was not found: " + join(candidates()),
               "install a CUDA build of torch, which includes it, or the CUDA toolkit");
 }
 
@@ -59,47 +60,34 @@ std::string line_of_error(const GpuSource& source, const std::string& log) {
 }  // namespace
 
 struct Nvrtc::Functions {
-  Result (*version)(int*, int*) = nullptr;
-  Result (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
-  Result (*destroy)(Program*) = nullptr;
-  Result (*compile)(Program, int, const char* const*) = nullptr;
-  Result (*add_name)(Program, const char*) = nullptr;
-  Result (*lowered_name)(Program, const char*, const char**) = nullptr;
-  Result (*log_size)(Program, size_t*) = nullptr;
-  Result (*log)(Program, char*) = nullptr;
-  Result (*cubin_size)(Program, size_t*) = nullptr;
-  Result (*cubin)(Program, char*) = nullptr;
-  const char* (*message)(Result) = nullptr;
-
-  static Functions open() {
-    void* library = open_library();  // never closed: kernels may be compiled until the process ends
-    Functions f;
-    const auto find = [&]<class F>(F*& function, const char* symbol) {
-      function = reinterpret_cast<F*>(dlsym(library, symbol));
-      if (!function)
-        throw Error(ErrorCode::missing_requirement, std::string("this NVRTC lacks ") + symbol,
-                    "install CUDA 12 or newer");
-    };
-    find(f.version, "nvrtcVersion");
-    find(f.create, "nvrtcCreateProgram");
-    find(f.destroy, "nvrtcDestroyProgram");
-    find(f.compile, "nvrtcCompileProgram");
-    find(f.add_name, "nvrtcAddNameExpression");
-    find(f.lowered_name, "nvrtcGetLoweredName");
-    find(f.log_size, "nvrtcGetProgramLogSize");
-    find(f.log, "nvrtcGetProgramLog");
-    find(f.cubin_size, "nvrtcGetCUBINSize");
-    find(f.cubin, "nvrtcGetCUBIN");
-    find(f.message, "nvrtcGetErrorString");
-    return f;
+  LibrarySymbol find(const char* name) const {
+    const LibrarySymbol found(library, name);
+    if (found.address == nullptr)
+      throw Error(ErrorCode::missing_requirement, std::string("this NVRTC lacks ") + name,
+                  "install CUDA 12 or newer");
+    return found;
   }
+
+  void* library = open_library();  // never closed: kernels may be compiled until the process ends
+  Result (*version)(int*, int*) = find("nvrtcVersion");
+  Result (*create)(Program*, const char*, const char*, int, const char* const*,
+                   const char* const*) = find("nvrtcCreateProgram");
+  Result (*destroy)(Program*) = find("nvrtcDestroyProgram");
+  Result (*compile)(Program, int, const char* const*) = find("nvrtcCompileProgram");
+  Result (*add_name)(Program, const char*) = find("nvrtcAddNameExpression");
+  Result (*lowered_name)(Program, const char*, const char**) = find("nvrtcGetLoweredName");
+  Result (*log_size)(Program, size_t*) = find("nvrtcGetProgramLogSize");
+  Result (*log)(Program, char*) = find("nvrtcGetProgramLog");
+  Result (*cubin_size)(Program, size_t*) = find("nvrtcGetCUBINSize");
+  Result (*cubin)(Program, char*) = find("nvrtcGetCUBIN");
+  const char* (*message)(Result) = find("nvrtcGetErrorString");
 
   void check(Result result, const std::string& what) const {
     if (result != kSuccess) throw Error(ErrorCode::internal, what + ": " + message(result));
   }
 };
 
-Nvrtc::Nvrtc() : call_(std::make_unique<const Functions>(Functions::open())) {
+Nvrtc::Nvrtc() : call_(std::make_unique<const Functions>()) {
   int major = 0, minor = 0;
   call_->check(call_->version(&major, &minor), "NVRTC failed to start");
   version_ = std::to_string(major) + "." + std::to_string(minor);

@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -18,21 +18,16 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
                 "cannot read '" + path.string() + "': " + std::strerror(code),
                 "check the path and its permissions");
   };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail(errno);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
-  int problem = ::fstat(fd, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
-  if (problem == 0 && !S_ISREG(status.st_mode)) problem = EINVAL;  // for example a pipe or a device
-  if (problem == 0 && status.st_size > 0) {
-    size_ = static_cast<size_t>(status.st_size);
-    void* const address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (address == MAP_FAILED)
-      problem = errno;
-    else
-      data_ = static_cast<const std::byte*>(address);
-  }
-  ::close(fd);
-  if (problem != 0) fail(problem);
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) fail(errno);
+  if (S_ISDIR(status.st_mode)) fail(EISDIR);
+  if (!S_ISREG(status.st_mode)) fail(EINVAL);  // for example a pipe or a device
+  if (status.st_size == 0) return;
+  size_ = static_cast<size_t>(status.st_size);
+  void* const address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (address == MAP_FAILED) fail(errno);
+  data_ = static_cast<const std::byte*>(address);
 }
 
 MappedFile::~MappedFile() {

@@ -88,8 +88,7 @@ Tensor read_tensor(const SafetensorsView& file, const SafetensorsEntry& entry) {
   return tensor;
 }
 
-SafetensorsContent::SafetensorsContent(std::vector<std::pair<std::string, Tensor>> tensors,
-                                       const SafetensorsMetadata& metadata)
+SafetensorsContent::SafetensorsContent(NamedTensors tensors, const SafetensorsMetadata& metadata)
     : tensors_(std::move(tensors)) {
   // Tensors with wide elements first, so that every tensor is aligned for readers that map the file.
   std::ranges::stable_sort(tensors_, std::greater(),
@@ -129,7 +128,7 @@ void SafetensorsContent::write(const std::filesystem::path& path) const {
   });
 }
 
-void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<std::string, Tensor>> tensors,
+void write_safetensors(const std::filesystem::path& path, NamedTensors tensors,
                        const SafetensorsMetadata& metadata) {
   SafetensorsContent(std::move(tensors), metadata).write(path);
 }

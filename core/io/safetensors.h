@@ -25,13 +25,13 @@ class SafetensorsFile : public SafetensorsView {
   Tensor read(std::string_view name) const { return read_tensor(*this, entry(name)); }
 };
 
-/// A safetensors file that is laid out but not written. Tensors may be on any device and have any strides;
-/// dtypes are kept.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// A safetensors file that is laid out but not written. Tensors may have any device and strides.
 class SafetensorsContent {
  public:
   /// Throws an Error if two tensors have one name, or if the format has no such dtype.
-  explicit SafetensorsContent(std::vector<std::pair<std::string, Tensor>> tensors,
-                              const SafetensorsMetadata& metadata = {});
+  explicit SafetensorsContent(NamedTensors tensors, const SafetensorsMetadata& metadata = {});
   /// Size of the file in bytes.
   int64_t bytes() const;
   /// Bytes of host memory through which write() copies tensors on a device, and tensors with other strides.
@@ -41,12 +41,12 @@ class SafetensorsContent {
   void write(const std::filesystem::path&) const;
 
  private:
-  std::vector<std::pair<std::string, Tensor>> tensors_;  ///< in the order of their data
+  NamedTensors tensors_;  ///< in the order of their data
   std::string header_;
   int64_t data_bytes_ = 0;
 };
 
 /// Writes SafetensorsContent.
-void write_safetensors(const std::filesystem::path&, std::vector<std::pair<std::string, Tensor>> tensors,
+void write_safetensors(const std::filesystem::path&, NamedTensors tensors,
                        const SafetensorsMetadata& metadata = {});
 }  // namespace optrush

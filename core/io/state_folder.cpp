@@ -16,12 +16,13 @@ constexpr const char* kIndex = "optrush_state";  // key in the metadata of a fil
 constexpr int64_t kSchemaVersion = 1, kMostRanks = 1 << 20, kMostSteps = int64_t{1} << 52;
 constexpr const char* kCure = "save the state again, or start from a different state";
 
+[[noreturn]] void refuse_index(const std::string& what, const std::string& where) {
+  throw Error(ErrorCode::invalid_file, what, kCure, where);
+}
+
 /// Reads a box of a tensor of `shape` as a layout.
 Layout box_from_json(const Json& json, const std::vector<int64_t>& shape, const std::string& where) {
-  const auto fail = [&] {
-    throw Error(ErrorCode::invalid_file, "the index of the state has an invalid box " + shown(json), kCure,
-                where);
-  };
+  const auto fail = [&] { refuse_index("the index of the state has an invalid box " + shown(json), where); };
   if (!json.is_array() || json.size() != shape.size()) fail();
   Layout box(shape);
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -46,8 +47,7 @@ std::vector<int64_t> shape_from_json(const Json& json, const std::string& where)
   std::vector<int64_t> shape;
   int64_t elements = 1;
   const auto fail = [&] {
-    throw Error(ErrorCode::invalid_file, "the index of the state has an invalid shape " + shown(json), kCure,
-                where);
+    refuse_index("the index of the state has an invalid shape " + shown(json), where);
   };
   if (!json.is_array()) fail();
   for (const Json& size : json) {
@@ -60,7 +60,7 @@ std::vector<int64_t> shape_from_json(const Json& json, const std::string& where)
 }  // namespace
 
 SafetensorsContent state_part_content(const std::vector<StatePiece>& pieces) {
-  std::vector<std::pair<std::string, Tensor>> tensors;
+  NamedTensors tensors;
   Json index = Json::object();
   for (const StatePiece& piece : pieces) {
     // A rank may have several pieces of a tensor.
@@ -115,7 +115,7 @@ StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
   const Json json = read_json(head);
   const auto number = [&](const char* name, int64_t least, int64_t most) {
     if (!json.is_object() || !json.contains(name))
-      throw Error(ErrorCode::invalid_file, "'" + std::string(name) + "' is missing", kCure, head.string());
+      refuse_index("'" + std::string(name) + "' is missing", head.string());
     return checked({.type = "integer", .min = least, .max = most}, json[name], name, head.string())
         .get<int64_t>();
   };
@@ -130,17 +130,13 @@ StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
 
 void StateFolder::read_index(const SafetensorsFile& file, const std::string& where) {
   const auto found = file.metadata().find(kIndex);
-  if (found == file.metadata().end())
-    throw Error(ErrorCode::invalid_file, "this file has no index of a state", kCure, where);
+  if (found == file.metadata().end()) refuse_index("this file has no index of a state", where);
   const Json index = parse_json(found->second, where);
-  if (!index.is_object())
-    throw Error(ErrorCode::invalid_file, "the index of the state is invalid: " + shown(index), kCure, where);
+  if (!index.is_object()) refuse_index("the index of the state is invalid: " + shown(index), where);
   for (const auto& [name, entry] : index.items()) {
     if (!entry.is_object() || !entry.contains("key") || !entry["key"].is_string() ||
         !entry.contains("boxes") || !entry["boxes"].is_array() || !entry.contains("shape"))
-      throw Error(ErrorCode::invalid_file,
-                  "the index of the state has an invalid entry '" + name + "': " + shown(entry), kCure,
-                  where);
+      refuse_index("the index of the state has an invalid entry '" + name + "': " + shown(entry), where);
     const auto shape = shape_from_json(entry["shape"], where);
     Part part{.file = &file, .tensor = name};
     int64_t elements = 0;
@@ -148,10 +144,9 @@ void StateFolder::read_index(const SafetensorsFile& file, const std::string& whe
       elements += part.boxes.emplace_back(box_from_json(box, shape, where)).numel();
     const auto& stored = file.entry(name);
     if (stored.shape != std::vector<int64_t>{elements})
-      throw Error(ErrorCode::invalid_file,
-                  "'" + name + "' has the shape " + Json(stored.shape).dump() + ", but its boxes have " +
-                      std::to_string(elements) + " elements",
-                  kCure, where);
+      refuse_index("'" + name + "' has the shape " + Json(stored.shape).dump() + ", but its boxes have " +
+                       std::to_string(elements) + " elements",
+                   where);
     parts_[entry["key"]].push_back(std::move(part));
   }
 }

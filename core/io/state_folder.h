@@ -21,8 +21,7 @@ struct StatePiece {
 /// Returns all pieces that the ranks saved under a key.
 using SavedState = std::function<std::vector<StatePiece>(const std::string& key)>;
 
-/// The file with the part of one rank. The metadata states which elements of which logical tensor each tensor
-/// holds.
+/// The file with the part of one rank. Its metadata states which elements each tensor holds.
 SafetensorsContent state_part_content(const std::vector<StatePiece>&);
 /// Writes the part of one rank after `step` steps to FOLDER/step-STEP/rank-RANK.safetensors.
 void write_state_part(const std::filesystem::path& folder, int64_t step, int64_t rank,

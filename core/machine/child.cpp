@@ -12,15 +12,19 @@
 #include "optrush/error.h"
 
 namespace optrush {
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 pid_t start_with_parent(std::vector<std::string> words, const std::filesystem::path& log) {
-  std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = pointers_to(words);
   const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   volatile int problem = in < 0 || out < 0 ? errno : 0;
-  // vfork as in posix_spawn(), which does not support PR_SET_PDEATHSIG. fork() would copy a worker's page
-  // tables.
+  // vfork as in posix_spawn(), which does not support PR_SET_PDEATHSIG. fork() would copy page tables.
   const pid_t child = problem != 0 ? -1 : vfork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);

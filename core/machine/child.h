@@ -6,7 +6,8 @@
 #include <vector>
 
 namespace optrush {
-/// Starts a program, the first of `words`, that ends when the calling thread ends. Its output is appended to
-/// `log`. Throws an Error if it can't be started.
+/// Pointers to the words with a null at the end, as exec() takes them.
+std::vector<char*> pointers_to(std::vector<std::string>& words);
+/// Starts the program words[0], which ends when the calling thread ends and appends its output to `log`.
 pid_t start_with_parent(std::vector<std::string> words, const std::filesystem::path& log);
 }  // namespace optrush

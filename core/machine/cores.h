@@ -12,11 +12,9 @@ int64_t cores_of_parent();
 /// launcher. If the launcher has bound this process to some of its CPUs, they belong to this rank only.
 int64_t share_of_cores(int64_t ranks, int64_t own, int64_t launcher);
 
-/// The number of threads in OMP_NUM_THREADS; 0 if it is not set. torchrun sets it to 1 by default, so 1 under
-/// torchrun counts as not set.
+/// The threads in OMP_NUM_THREADS; 0 if it is not set, or 1 under torchrun, which sets it to 1 by default.
 int64_t asked_threads();
 
-/// Default number of threads for one of `ranks` on this machine: asked_threads(), otherwise its share of the
-/// cores.
+/// Default number of threads for one of `ranks` on this machine: asked_threads(), or its share of cores.
 int64_t usual_threads(int64_t ranks);
 }  // namespace optrush

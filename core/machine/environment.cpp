@@ -11,6 +11,12 @@
 
 namespace optrush {
 namespace fs = std::filesystem;
+namespace {
+std::chrono::seconds whole_seconds(const char* name, double usual) {
+  return std::chrono::ceil<std::chrono::seconds>(
+      std::chrono::duration<double>(environment_seconds(name, usual)));
+}
+}  // namespace
 
 std::string environment_variable(const char* name) {
   const char* value = std::getenv(name);
@@ -36,13 +42,6 @@ bool environment_switch(const char* name) {
   throw Error(ErrorCode::invalid_value, std::string(name) + " is '" + text + "'", "it must be 0 or 1",
               "environment");
 }
-
-namespace {
-std::chrono::seconds whole_seconds(const char* name, double usual) {
-  return std::chrono::ceil<std::chrono::seconds>(
-      std::chrono::duration<double>(environment_seconds(name, usual)));
-}
-}  // namespace
 
 std::chrono::seconds collective_timeout() { return whole_seconds("OPTRUSH_COLLECTIVE_TIMEOUT", 600); }
 

@@ -10,8 +10,7 @@
 namespace optrush {
 /// Exit code of a process that ended before it executed anything.
 inline constexpr int kNotBegun = 125;
-/// Length of the server's last argument. Each fork writes its command line over the server's, so that `ps`
-/// and `top` show it.
+/// Length of the server's last argument. Each fork writes its command line over it, for `ps` and `top`.
 inline constexpr size_t kCommandLineRoom = 2048;
 /// Whether a process may set this variable after its libraries are loaded, because they do not read it.
 inline bool is_read_late(std::string_view variable) { return variable.starts_with("OPTRUSH_"); }

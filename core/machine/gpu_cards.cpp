@@ -96,22 +96,19 @@ std::vector<std::string> gpu_card_names() {
   return names;
 }
 
-namespace {
-/// All names of cards, including short ones.
-std::vector<std::string> all_names() {
-  std::vector<std::string> names = gpu_card_names();
-  for (const Alias& alias : kAliases) names.emplace_back(alias.name);
-  return names;
+Json to_json(const PlannedGpu& gpu) {
+  return {{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"sm", gpu.sm}};
 }
-}  // namespace
 
 PlannedGpu planned_gpu(const std::string& given) {
   const std::string name = lower(given);
   if (const Card* card = card_named(name)) return planned(*card);
   const auto number = number_in(name);
   if (!number || (!number->second.empty() && number->second != "gb" && number->second != "gib")) {
+    std::vector<std::string> names = gpu_card_names();
+    for (const Alias& alias : kAliases) names.emplace_back(alias.name);
     throw UsageError(ErrorCode::unknown_name, "--as-gpu: unknown GPU '" + given + "'",
-                     or_else(did_you_mean(name, all_names()),
+                     or_else(did_you_mean(name, names),
                              "give the memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB"));
   }
   const auto& [size, unit] = *number;

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "optrush/json.h"
+
 namespace optrush {
 /// A GPU for which a script is planned. This machine need not have it.
 struct PlannedGpu {
@@ -10,6 +12,8 @@ struct PlannedGpu {
   int64_t memory_bytes = 0;  ///< as such a card reports to CUDA
   std::string sm;            ///< "sm_90"
 };
+
+Json to_json(const PlannedGpu&);
 
 /// Parses --as-gpu. A name: "h100", "a100-40". A number without a point: the advertised size in GB, which
 /// means the newest listed card of this size, or that many GiB with sm_90 if none is listed. A number with a

@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-// Files of /proc and /sys. Missing files are normal: not every kernel, container and processor has all of
-// them. `root` is the root of the file system; tests pass another one.
+// Files of /proc and /sys. Missing files are normal. `root`: of the file system; tests pass another.
 namespace optrush {
 /// The content of a file without white space around it; "" if this process cannot read it.
 std::string kernel_text(const std::filesystem::path&);
@@ -24,8 +23,7 @@ std::map<std::string, std::string> key_values(const std::string& text);
 std::optional<int64_t> number_after(const std::string& key, const std::string& text);
 /// The choice in brackets: "madvise" in "always [madvise] never".
 std::string chosen_word(const std::string& choices);
-/// A file of this process's control group (version 2), or of the root group, because a container sees its own
-/// group there.
+/// A file of this process's control group (version 2), or of the root group (of a container).
 std::string control_group(const std::filesystem::path& root, const std::string& file);
 /// The cores that the control group allows; none if there is no limit.
 std::optional<double> cpu_quota(const std::filesystem::path& root);

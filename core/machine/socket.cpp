@@ -6,12 +6,12 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
-#include "machine/unix_address.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -35,6 +35,16 @@ void watch_peer(const Descriptor& socket) {
 /// The general type of an address. Both address families have the port at the same offset.
 const sockaddr* general(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr*>(&address);
+}
+
+sockaddr_un unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    throw Error(ErrorCode::network, "the path '" + path + "' is too long for a socket",
+                "set TMPDIR to a shorter one");
+  path.copy(address.sun_path, path.size());
+  return address;
 }
 
 constexpr int kWaiting = 1024;
@@ -86,15 +96,20 @@ Descriptor listen_at(uint16_t port, bool loopback_only) {
 }
 
 Descriptor listen_at(const std::filesystem::path& path) {
-  const std::string name = path.string();
-  const auto address = unix_address(name);
-  if (!address)
-    throw Error(ErrorCode::network, "the path '" + name + "' is too long for a socket",
-                "set TMPDIR to a shorter one");
+  const sockaddr_un address = unix_address(path);
   Descriptor socket(::socket(AF_UNIX, kKind, 0));
-  const auto* general_address = reinterpret_cast<const sockaddr*>(&*address);
-  if (bind(socket.get(), general_address, sizeof *address) != 0 || listen(socket.get(), kWaiting) != 0)
-    throw Error(ErrorCode::network, "cannot listen at '" + name + "': " + std::strerror(errno));
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(socket.get(), kWaiting) != 0)
+    throw Error(ErrorCode::network, "cannot listen at '" + path.string() + "': " + std::strerror(errno));
+  return socket;
+}
+
+Descriptor connect_to(const std::filesystem::path& path) {
+  const sockaddr_un address = unix_address(path);
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    throw Error(ErrorCode::network,
+                "no controller answers at '" + path.string() + "': " + std::strerror(errno));
   return socket;
 }
 

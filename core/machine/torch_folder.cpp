@@ -39,8 +39,7 @@ fs::path find_torch() {
   return is_torch(found) ? found : fs::path();
 }
 
-/// Folders with include/ and lib/ or lib64/ in the wheels of NVIDIA: nvidia/cu13, or one per package before
-/// CUDA 13.
+/// Folders with include/ and lib/ or lib64/ in NVIDIA's wheels: nvidia/cu13, or before 13 one per package.
 std::vector<fs::path> cuda_roots(const fs::path& torch) {
   const std::string version = OPTRUSH_CUDA_VERSION;
   const fs::path wheels = torch.parent_path() / "nvidia";

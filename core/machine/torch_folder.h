@@ -13,8 +13,7 @@ std::filesystem::path torch_folder();
 std::string torch_version_in(const std::filesystem::path& torch);
 /// "2.11" from "2.11.0+cu130". LibTorch keeps its binary interface within a minor version.
 std::string minor_version(const std::string& version);
-/// The worker of this program. Throws an Error if `torch` has another minor version than the LibTorch of this
-/// build.
+/// The worker of this program. Throws an Error if `torch` has another minor version than this build.
 std::filesystem::path worker_for_torch(const std::filesystem::path& torch = torch_folder());
 
 /// Existing folders beside a torch and in the machine's CUDA toolkit: libraries to link or open at run time,

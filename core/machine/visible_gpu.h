@@ -7,11 +7,9 @@ namespace optrush {
 /// a worker finds out whether the GPU works. `root`: root of the file system.
 bool gpu_is_visible(const std::filesystem::path& root = "/");
 
-/// The GPU of a local rank among `visible` ones. A launcher may show each process its own GPUs, fewer than
-/// the ranks of the machine; then ranks take them in turn.
+/// The GPU of a local rank among `visible` ones, which ranks take in turn if there are fewer of them.
 int64_t gpu_of(int64_t local_rank, int64_t visible);
 
-/// Whether several ranks may train on one GPU: OPTRUSH_SHARE_GPU=1. Throws an Error for other values than 0
-/// and 1.
+/// Whether several ranks may train on one GPU: OPTRUSH_SHARE_GPU=1.
 bool ranks_may_share_a_gpu();
 }  // namespace optrush

@@ -55,8 +55,7 @@ std::vector<std::string> instruction_sets(const std::string& flags) {
   return isa;
 }
 
-/// Removes AMX from `isa` if CPUID lacks leaf 0x1D, which describes its tiles: some virtual machines announce
-/// AMX without that leaf. Returns whether it was removed.
+/// Removes AMX from `isa` if CPUID lacks leaf 0x1D, which describes its tiles. Returns whether it did.
 bool drop_undescribed_amx(std::vector<std::string>& isa, int64_t cpuid_level) {
   constexpr int64_t kTileLeaf = 0x1D;
   if (cpuid_level >= kTileLeaf) return false;
@@ -172,8 +171,7 @@ CpuTimes read_cpu_times(const fs::path& root) {
       ++times.processors;
       continue;
     }
-    // Fields: user nice system idle iowait irq softirq steal. Steal is the hypervisor's share and not work of
-    // this machine.
+    // Fields: user nice system idle iowait irq softirq steal. Steal is the hypervisor's share.
     std::istringstream fields(line.substr(4));
     std::string field;
     for (int i = 0; i < 8 && fields >> field; ++i) {

@@ -8,8 +8,7 @@
 #include "spec/record.h"
 
 namespace optrush {
-/// The processors and the memory that this process may use, as the kernel reports them. An empty optional:
-/// unknown.
+/// The processors and the memory that this process may use, from the kernel. An empty optional: unknown.
 struct CpuInfo {
   std::string name;
   std::optional<std::string> model;  ///< "family 25, model 17": many processors may have one name

@@ -2,10 +2,10 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
+#include "base/contains.h"
 #include "base/seconds_since.h"
 #include "build_info.h"
 #include "machine/torch_folder.h"
@@ -30,20 +30,17 @@ std::string too_old_driver() {
          "or build against a CUDA 12 LibTorch (OPTRUSH_TORCH)";
 }
 
-CudaSupport unavailable(std::string reason) { return {false, std::move(reason)}; }
-
 CudaSupport open_cuda() {
   if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL))
-    return unavailable("no NVIDIA driver: libcuda.so.1 was not found");
+    return {false, "no NVIDIA driver: libcuda.so.1 was not found"};
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
-  if (status == cudaErrorInsufficientDriver) return unavailable(too_old_driver());
+  if (status == cudaErrorInsufficientDriver) return {false, too_old_driver()};
   if (status != cudaSuccess)
-    return unavailable(std::string("CUDA failed to start: ") + cudaGetErrorString(status));
-  if (devices == 0)
-    return unavailable("the NVIDIA driver shows no GPU to this process (CUDA_VISIBLE_DEVICES?)");
+    return {false, std::string("CUDA failed to start: ") + cudaGetErrorString(status)};
+  if (devices == 0) return {false, "the NVIDIA driver shows no GPU to this process (CUDA_VISIBLE_DEVICES?)"};
   const auto library = torch_folder() / "lib" / "libtorch_cuda.so";
-  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) return unavailable(dlerror());
+  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) return {false, dlerror()};
   return {true, ""};
 }
 
@@ -151,7 +148,7 @@ void GpuMeter::sample() {
   if (!reasons) return;
   knows_throttling_ = true;
   throttling_.insert(reasons->begin(), reasons->end());
-  if (std::ranges::find(*reasons, kPowerCap) != reasons->end()) ++at_cap_;
+  if (contains(*reasons, kPowerCap)) ++at_cap_;
 }
 
 GpuReadings GpuMeter::readings() const {

@@ -41,8 +41,7 @@ struct GpuReadings {
 };
 
 /// Measures a GPU by NVML's energy counter at the ends of intervals, and in between by samples that a thread
-/// takes ten times a second, so that no step waits for the driver. It reads nothing on a CPU and without
-/// NVML.
+/// takes ten times a second, so that no step waits for the driver. Without NVML it reads nothing.
 class GpuMeter {
  public:
   explicit GpuMeter(at::Device);

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/contains.h"
 #include "base/number_text.h"
 #include "build_info.h"
 #include "machine/torch_folder.h"
@@ -38,10 +39,6 @@ constexpr Peak kPeaks[] = {
     {"NVIDIA GeForce RTX 3090", 71},
 };
 
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 /// The allocator behind malloc, recognized by a function that only it exports.
@@ -77,10 +74,10 @@ Json to_json(const SustainedProduct& product, bool gpu) {
           {"shape", {product.m, product.k, product.n}},
           {"flops_per_second", product.flops_per_second},
           {"seconds", product.gpu.seconds},
-          {"watts", or_null(product.gpu.watts())},
-          {"sm_clock_mhz", or_null(product.gpu.sm_clock_mhz)},
-          {"power_limit_watts", or_null(product.gpu.power_limit_watts)},
-          {"at_power_cap", or_null(product.gpu.at_power_cap)}};
+          {"watts", record::written(product.gpu.watts())},
+          {"sm_clock_mhz", record::written(product.gpu.sm_clock_mhz)},
+          {"power_limit_watts", record::written(product.gpu.power_limit_watts)},
+          {"at_power_cap", record::written(product.gpu.at_power_cap)}};
 }
 
 Json sustained_of(const MachineRequest& request) {
@@ -92,8 +89,7 @@ Json sustained_of(const MachineRequest& request) {
   return list;
 }
 
-/// The denominator of MFU: the maker's figure if it is known, otherwise the larger of the measured fp32 and
-/// bf16 peaks.
+/// The denominator of MFU: the maker's figure, otherwise the larger of the measured fp32 and bf16 peaks.
 Json peak_of(at::Device device, const std::string& name, double seconds) {
   Json flops = Json::object();
   for (const auto& [dtype, rate] : measure_matmul_peak(device, seconds)) flops[dtype] = rate;
@@ -106,8 +102,7 @@ Json peak_of(at::Device device, const std::string& name, double seconds) {
           {"mfu_denominator", published.value_or(std::max(fp32, bf16))}};
 }
 
-/// Four times the last-level cache, so that arrays of this size stream from memory, but at most a quarter of
-/// the free memory.
+/// Four times the last-level cache, which streams from memory, but at most a quarter of the free memory.
 int64_t streaming_bytes(at::Device device, const CpuInfo& cpu) {
   // On a GPU, large enough that a copy takes much longer than its launch.
   const int64_t least = int64_t{device.is_cuda() ? 2048 : 256} << 20;
@@ -121,8 +116,7 @@ void add_throttling(std::vector<GpuInfo>& gpus, const Nvml* nvml) {
   const auto after = visible_gpus(nvml);
   for (size_t i = 0; i < std::min(gpus.size(), after.size()); ++i)
     for (const auto& reason : after[i].throttling)
-      if (std::ranges::find(gpus[i].throttling, reason) == gpus[i].throttling.end())
-        gpus[i].throttling.push_back(reason);
+      if (!contains(gpus[i].throttling, reason)) gpus[i].throttling.push_back(reason);
 }
 }  // namespace
 

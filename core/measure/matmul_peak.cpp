@@ -17,6 +17,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/contains.h"
 #include "base/seconds_since.h"
 #include "measure/wait_for.h"
 
@@ -24,7 +25,7 @@ namespace optrush {
 namespace {
 /// fp32 FLOPs per cycle. A multiply-add counts two, on two units (four narrow ones on AArch64).
 double fp32_per_cycle(const CpuInfo& cpu) {
-  const auto has = [&](std::string_view name) { return std::ranges::find(cpu.isa, name) != cpu.isa.end(); };
+  const auto has = [&](std::string_view name) { return contains(cpu.isa, name); };
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
   if (has("sve") || has("sve2") || has("sme")) return kUnknown;  // the width depends on the maker
   if (has("avx512f")) return 2 * 2 * 16;
@@ -34,8 +35,7 @@ double fp32_per_cycle(const CpuInfo& cpu) {
   return kUnknown;
 }
 
-/// AMX tiles multiply types of two bytes: 16 x 16 sums of 32 products in 16 cycles; twice this rate to be
-/// safe.
+/// AMX tiles multiply types of two bytes: 16 x 16 sums of 32 products in 16 cycles; taken twice.
 bool has_tiles(const CpuInfo& cpu) {
   return std::ranges::any_of(cpu.isa, [](const std::string& name) { return name.starts_with("amx_"); });
 }

@@ -9,12 +9,10 @@
 #include "measure/cpu_info.h"
 
 namespace optrush {
-/// An upper bound of FLOP/s for a processor with these instruction sets: logical processors x 10 GHz x the
-/// widest multiply-add. It is generous, because its only purpose is to find timings that a jump of the clock
-/// made too short. Infinite if the width is not known.
+/// An upper bound of FLOP/s: logical processors x 10 GHz x the widest multiply-add. It finds timings that a
+/// jump of the clock made too short. Infinite if the width is not known.
 double most_flops(const CpuInfo&, c10::ScalarType);
-/// The minimum of the shortest timing so far (0: none) and a new one. The new one is ignored if it is not
-/// longer than `least`, the time of the work at most_flops.
+/// The minimum of the shortest timing so far (0: none) and of a new one that is longer than `least`.
 double shortest_possible(double so_far, double seconds, double least);
 
 /// A call of the product of two matrices: LibTorch's or, in fp32 on a CPU, oneDNN's if it is faster. LibTorch
@@ -22,8 +20,7 @@ double shortest_possible(double so_far, double seconds, double least);
 std::function<void()> fastest_product(const at::Tensor& a, const at::Tensor& b);
 
 /// FLOP/s of the fastest square matrix product, by dtype: fp32, bf16, fp16, fp64. Measures several sizes in
-/// turn for about `seconds`, so that a drift of the clock affects all of them. Impossible timings do not
-/// count (most_flops).
+/// turn for about `seconds`. Impossible timings do not count (most_flops).
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
 
 /// Bytes per second of "read" (a sum), "write" (a fill), "copy" and "triad" (a = b + s c). Each byte read or

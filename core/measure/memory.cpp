@@ -16,7 +16,6 @@
 
 #include "machine/environment.h"
 #include "optrush/advanced/machine.h"
-#include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -31,8 +30,7 @@ bool poisons() { return environment_switch("OPTRUSH_POISON"); }
 
 /// Counts the bytes that tensors request. Size and source are stored in front of the tensor's bytes, so
 /// counting needs no second allocation and no table. LibTorch's allocator calls posix_memalign. This one
-/// requests a few more bytes from malloc and aligns them itself, so that malloc can reuse a freed block for
-/// the next tensor of the same size.
+/// requests a few more bytes from malloc and aligns them itself, so that malloc can reuse freed blocks.
 class TrackingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -179,8 +177,7 @@ MemoryPeak memory_peak([[maybe_unused]] at::Device device) {
     using c10::CachingAllocator::StatType;
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
     const auto aggregate = static_cast<size_t>(StatType::AGGREGATE);
-    // Active, not allocated bytes: a freed block that another stream still uses (activations on their way to
-    // the host) is in use.
+    // Active, not allocated bytes: a freed block that another stream still uses is in use.
     return {stats.active_bytes[aggregate].peak, stats.reserved_bytes[aggregate].peak};
   }
 #endif

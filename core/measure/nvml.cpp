@@ -8,6 +8,9 @@
 #include <array>
 #include <utility>
 
+#include "base/contains.h"
+#include "machine/library_symbol.h"
+
 namespace optrush {
 namespace {
 // The part of NVML's stable C API that is used here. Its header is only in the CUDA toolkit.
@@ -24,15 +27,12 @@ struct Process {
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
-/// A function of the library; null if it has none with this name.
-struct Symbol {
-  void* address;
-  template <class F>
-  operator F*() const {  // NOLINT(google-explicit-constructor): of the type that the caller declares
-    return reinterpret_cast<F*>(address);
-  }
-};
 constexpr unsigned long long kUnknownBytes = ~0ULL;
+
+template <class T>
+std::optional<double> thousandths(std::optional<T> value) {
+  return value ? std::optional(static_cast<double>(*value) / 1000) : std::nullopt;
+}
 
 std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
   std::vector<unsigned> numbers;
@@ -43,7 +43,7 @@ std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
 
 struct Nvml::Functions {
   explicit Functions(void* library) : library(library) {}
-  Symbol find(const char* name) const { return {dlsym(library, name)}; }
+  LibrarySymbol find(const char* name) const { return {library, name}; }
 
   void* library;
   Result (*init)() = find("nvmlInit_v2");
@@ -154,7 +154,7 @@ GpuInfo Nvml::info(Device device) const {
   gpu.max_clock_mhz = Functions::value(call_->max_clock, device, kClockSm);
   gpu.memory_clock_mhz = Functions::value(call_->clock, device, kClockMemory);
   gpu.temperature = Functions::value(call_->temperature, device, kTemperatureGpu);
-  if (const auto milliwatts = Functions::value(call_->power, device)) gpu.power_watts = *milliwatts / 1000.0;
+  gpu.power_watts = thousandths(Functions::value(call_->power, device));
   gpu.power_limit_watts = power_limit_watts(device);
   gpu.throttling = throttling(device).value_or(std::vector<std::string>());
   gpu.other_processes = other_processes(numbers_of(call_->running(device)), ProcessView::here());
@@ -171,13 +171,11 @@ std::optional<std::vector<std::string>> Nvml::throttling(Device device) const {
 }
 
 std::optional<double> Nvml::power_limit_watts(Device device) const {
-  const auto milliwatts = Functions::value(call_->power_limit, device);
-  return milliwatts ? std::optional(*milliwatts / 1000.0) : std::nullopt;
+  return thousandths(Functions::value(call_->power_limit, device));
 }
 
 std::optional<double> Nvml::energy_joules(Device device) const {
-  const auto millijoules = Functions::value(call_->energy, device);
-  return millijoules ? std::optional(static_cast<double>(*millijoules) / 1000) : std::nullopt;
+  return thousandths(Functions::value(call_->energy, device));
 }
 
 std::optional<int64_t> Nvml::process_bytes(Device device) const {
@@ -202,8 +200,7 @@ std::optional<size_t> own_process(const std::vector<unsigned>& listed, const Pro
 }
 
 int64_t other_processes(const std::vector<unsigned>& listed, const ProcessView& view) {
-  const bool one_is_this =
-      std::ranges::find(listed, view.self) != listed.end() || (view.in_namespace && !listed.empty());
+  const bool one_is_this = contains(listed, view.self) || (view.in_namespace && !listed.empty());
   return static_cast<int64_t>(listed.size()) - (one_is_this ? 1 : 0);
 }
 

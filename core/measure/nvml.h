@@ -40,8 +40,7 @@ class Nvml {
   std::unique_ptr<Functions> call_;
 };
 
-/// How to find this process in the driver's list. The driver lists process ids of the host, and a process in
-/// a PID namespace (a container) does not know its own there.
+/// How to find this process in the driver's list of host ids, which a container does not know.
 struct ProcessView {
   unsigned self = 0;
   bool in_namespace = false;  ///< this process is in a PID namespace

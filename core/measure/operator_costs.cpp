@@ -110,8 +110,7 @@ bool causal(const at::RecordFunction& fn) {
   return value != nullptr && value->toBool();
 }
 
-/// Attention over concatenated sequences. Sizes do not show their ends, so the caller reports the FLOPs
-/// (optrush/forecast.h).
+/// Attention over concatenated sequences. The caller reports its FLOPs (optrush/forecast.h).
 bool of_documents(const at::RecordFunction& fn) {
   constexpr std::array kEnds = {"cum_seq_q", "cu_seqlens_q"};
   return std::ranges::any_of(kEnds, [&](const char* name) {

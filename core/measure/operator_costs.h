@@ -7,17 +7,14 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Names of the events with which functions report their costs to observers of the dispatcher
-/// (optrush/forecast.h).
+/// Names of the events with which functions report their costs to observers (optrush/forecast.h).
 inline constexpr std::string_view kNotedFlops = "optrush::flops";  ///< {flops}
 /// {bytes, launches}; followed by the kernel's name, so that a trace shows it
 inline constexpr std::string_view kNotedKernel = "optrush::kernel::";
-/// {flops}: the part of the counted FLOPs that depends on the documents' lengths, in proportion to pairs of
-/// positions (Segments::pairs)
+/// {flops}: the part of the counted FLOPs that depends on the documents' lengths, by Segments::pairs
 inline constexpr std::string_view kDocumentFlops = "optrush::document_flops";
 
-/// The cost of an operator call on a GPU, predicted from its name and tensors. A profiler on a GPU can verify
-/// it.
+/// The cost of an operator call on a GPU, predicted from its name and tensors.
 ///
 /// Launches: one per operator that computes; none for views and allocations. An operator that calls others
 /// costs the sum of them, unless a GPU has a kernel for it. Multi-tensor operators launch once per 320 chunks
@@ -46,15 +43,13 @@ struct OperatorCost {
   OperatorCost& operator+=(const OperatorCost&);
 };
 
-/// Up to this number of tokens, a GPU adds gradients to an embedding with one kernel. It sorts more tokens by
-/// row first (ATen/native/cuda/Embedding.cu).
+/// Up to so many tokens, a GPU adds to an embedding unsorted, by one kernel (ATen/native/cuda/Embedding.cu).
 constexpr int64_t kEmbeddingTokensUnsorted = 3072;
 
 /// The cost of one operator call, from start to end.
 class OperatorCall {
  public:
-  /// Reads the arguments, which no longer exist when the call ends. `device`: tensors on other devices cost
-  /// nothing, except for copies.
+  /// Reads the arguments, which the end of the call lacks. Tensors on other devices cost only copies.
   OperatorCall(const at::RecordFunction&, at::Device device);
   /// Whether the costs of the operators inside replace its own. Otherwise they are part of it.
   bool made_of_others() const { return kind_ == Kind::any; }

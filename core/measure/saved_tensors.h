@@ -9,12 +9,10 @@
 namespace optrush {
 /// Counts the bytes that autograd keeps between forward and backward. Each storage counts once. Storages that
 /// live anyway (parameters, the batch) and tensors that were moved to another device do not count. Tensors
-/// that a recomputation saves again count while they live. The peak is the activation memory of the recipe,
-/// for any stack.
+/// that a recomputation saves again count while they live. The peak is the activation memory.
 class SavedTensorCount {
  public:
-  /// Counts from now until stop() or destruction. Only one may exist in a process. `lives_anyway` identifies
-  /// tensors that are created meanwhile and live anyway.
+  /// Counts until stop() or destruction. Only one may exist. `lives_anyway`: of tensors created meanwhile.
   explicit SavedTensorCount(const Tensors& resident, std::function<bool(const Tensor&)> lives_anyway = {});
   ~SavedTensorCount();
   SavedTensorCount(const SavedTensorCount&) = delete;

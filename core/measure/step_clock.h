@@ -60,8 +60,7 @@ class WatchedClock final : public StepClock {
   Watch watch_;
 };
 
-/// While it lives, time counts for another bucket, for example for a wait for other ranks within a backward.
-/// Has no effect outside of a step and in `off` and `whole`.
+/// While it lives, time counts for another bucket. No effect outside of a step and in `off` and `whole`.
 class BucketScope {
  public:
   BucketScope(StepClock& clock, Bucket bucket) : clock_(clock), outer_(clock.present()) {

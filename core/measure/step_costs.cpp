@@ -139,15 +139,6 @@ OperatorCost StepCosts::total() const {
 double StepCosts::flops() const { return total().flops(); }
 double StepCosts::document_flops() const { return total().document_flops; }
 
-int64_t StepCosts::most_casts_of_a_parameter() const {
-  int64_t most = 0;
-  for (const auto& [storage, casts] : ledger_->casts()) most = std::max(most, casts);
-  return most;
-}
-int64_t StepCosts::cast_parameters() const {
-  return std::ranges::count_if(ledger_->casts(), [](const auto& entry) { return entry.second > 0; });
-}
-
 Json StepCosts::to_json() const {
   const bool alone = device_.is_cpu();
   Json phases = Json::object(), operators = Json::object();
@@ -158,9 +149,14 @@ Json StepCosts::to_json() const {
   }
   for (const auto& [name, of] : ledger_->operators())
     operators[name] = {{"calls", of.calls}, {"launches", of.launches}, {"bytes", whole_number(of.bytes)}};
+  int64_t cast = 0, most = 0;
+  for (const auto& [storage, casts] : ledger_->casts()) {
+    cast += casts > 0 ? 1 : 0;
+    most = std::max(most, casts);
+  }
   return {{"total", json_of(total(), alone)},
           {"phases", phases},
-          {"weight_casts", {{"parameters", cast_parameters()}, {"most", most_casts_of_a_parameter()}}},
+          {"weight_casts", {{"parameters", cast}, {"most", most}}},
           {"operators", operators}};
 }
 }  // namespace optrush

@@ -35,12 +35,8 @@ class StepCosts {
   double flops() const;
   /// FLOPs of attention that depend on the documents' lengths.
   double document_flops() const;
-  /// The largest number of casts of one parameter, and the number of parameters that were cast.
-  int64_t most_casts_of_a_parameter() const;
-  int64_t cast_parameters() const;
 
-  /// "costs" of a result and of a plan (docs/schema/run_result.schema.json). On a CPU, waits and copies are
-  /// null.
+  /// "costs" of a result and of a plan. On a CPU, waits and copies are null.
   Json to_json() const;
 
   class Ledger;

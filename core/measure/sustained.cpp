@@ -63,8 +63,7 @@ double seconds_of(int64_t calls, const std::function<void()>& call, at::Device d
   return seconds_since(start);
 }
 
-/// Calls for a tenth of a second: so many that waiting for the device hardly counts, and few enough to end in
-/// time.
+/// Calls for a tenth of a second: waiting for the device hardly counts, and they end in time.
 int64_t calls_of_a_wait(const std::function<void()>& call, at::Device device) {
   constexpr double kWait = 0.1;
   constexpr int64_t kMost = 1000;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_files.h"
+#include "io/safetensors.h"
 #include "optrush/param.h"
 
 namespace optrush {
@@ -44,7 +45,6 @@ void check_adapters(const Params&);
 /// The inverse of Checkpoint::read: the value as the class stores it.
 Tensor stored_value(const std::string& parameter, const Tensor& value, const Storage&);
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 /// Stored values of a model's parameters as the tensors of its files: joined, and with the names of the
 /// class.
 NamedTensors tensors_of_file(NamedTensors parameters, const Storage&);

@@ -26,10 +26,10 @@ Model llama(const RunSpec& run, Params& params, at::ScalarType dtype) {
 }
 
 Model operator_alone(const RunSpec& run, Params& params, at::ScalarType dtype) {
-  return declare_operator(operator_from_json(run.model, "model"), params, dtype);
+  return declare_operator(fields_of<OperatorSpec>().read(run.model, "model"), params, dtype);
 }
 Model collective_alone(const RunSpec& run, Params& params, at::ScalarType dtype) {
-  return declare_collective(collective_from_json(run.model, "model"), params, dtype);
+  return declare_collective(fields_of<CollectiveSpec>().read(run.model, "model"), params, dtype);
 }
 }  // namespace
 
@@ -49,7 +49,8 @@ double AttentionPairs::of(int64_t length) const {
 
 void edit_for_model(const RunSpec& spec, Recipe& recipe) {
   if (spec.model_kind == "llama") edit_for_llama(llama_of(spec), spec.train.seq_len, recipe);
-  if (spec.model_kind == "collective") call_collective(collective_from_json(spec.model, "model"), recipe);
+  if (spec.model_kind == "collective")
+    call_collective(fields_of<CollectiveSpec>().read(spec.model, "model"), recipe);
 }
 
 Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/contains.h"
 #include "optrush/mesh.h"
 
 namespace optrush {
@@ -14,7 +15,7 @@ namespace {
 double copies(const Shard& shard, const Mesh& mesh) {
   int64_t ranks = 1;
   for (const auto& dim : mesh.dims())
-    if (std::ranges::find(shard.sharded_over, dim.name) == shard.sharded_over.end()) ranks *= dim.size;
+    if (!contains(shard.sharded_over, dim.name)) ranks *= dim.size;
   return static_cast<double>(ranks);
 }
 

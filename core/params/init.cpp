@@ -15,8 +15,7 @@
 
 namespace optrush {
 namespace {
-/// FNV-1a hash of seed and name: the random stream of a parameter does not depend on its position in the
-/// model.
+/// FNV-1a hash of seed and name: a parameter's stream does not depend on its position.
 uint64_t stream(uint64_t seed, const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325ULL ^ (seed * 0x9e3779b97f4a7c15ULL);
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
@@ -41,6 +40,10 @@ void draw_in_blocks(Tensor& tensor, const at::Generator& generator, const Draw& 
     }
   });
 }
+
+at::ScalarType drawn_type(const Param& param) {
+  return param.dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
 }  // namespace
 
 Initializer constant(double value) {
@@ -63,12 +66,6 @@ Initializer uniform_by_fan_in() {
     });
   };
 }
-
-namespace {
-at::ScalarType drawn_type(const Param& param) {
-  return param.dtype == at::kDouble ? at::kDouble : at::kFloat;
-}
-}  // namespace
 
 Tensor no_value(const Param& param) {
   const at::TensorOptions options(drawn_type(param));

@@ -11,7 +11,6 @@ Initializer normal(double standard_deviation);
 Initializer uniform_by_fan_in();
 /// The full initial value of a parameter on the CPU, from (seed, name) only, before rounding to its dtype.
 Tensor initial_value(const Param&, uint64_t seed);
-/// Zeros in the shape of the parameter that take no memory as long as they are only read, for a device that
-/// computes nothing.
+/// Zeros in the shape of the parameter that take no memory until they are written.
 Tensor no_value(const Param&);
 }  // namespace optrush

@@ -109,8 +109,7 @@ Layout Layout::in_blocks(int64_t block) const {
                      std::to_string(block) + " elements",
                  "cut it along its first axis at multiples of the block, or not at all");
   };
-  // The box is contiguous in the logical tensor if all axes behind its first axis with more than one entry
-  // are whole.
+  // The box is contiguous in the logical tensor if all axes behind its first with several entries are whole.
   int64_t first = 0;
   bool inside = false;
   for (size_t axis = 0; axis < shape_.size(); ++axis) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "optrush/advanced/data_parallel.h"
 #include "optrush/error.h"
@@ -16,22 +17,8 @@
 #include "optrush/unit.h"
 
 namespace optrush {
-const Tensor& ComputeCopy::of(const Tensor& leaf, at::ScalarType type) {
-  const bool fresh =
-      copy_.defined() && copy_.scalar_type() == type && leaf_.is_same(leaf) && version_ == leaf._version();
-  if (fresh) return copy_;
-  // Under checkpointing, the forward runs without gradients and its recomputation with gradients.
-  const at::AutoGradMode with_gradients(true);
-  copy_ = leaf.to(type);
-  leaf_ = leaf;
-  version_ = leaf._version();
-  bytes_ = static_cast<int64_t>(copy_.nbytes());
-  return copy_;
-}
-
 namespace {
-/// The unit that gathers this tensor, if its memory is freed at present: such a tensor keeps its shape and
-/// has no bytes.
+/// The unit that gathers this tensor, if it has a shape but no bytes at present.
 std::optional<std::string> gathered_elsewhere(const Tensor& tensor) {
   if (!tensor.defined() || tensor.numel() == 0 || !tensor.has_storage()) return std::nullopt;
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
@@ -49,7 +36,34 @@ void check_is_here(const Param& param) {
               "read it in a wrap of the unit or of one of its operators; between steps Shard::data has this "
               "rank's elements");
 }
+
+Mesh::Names without(Mesh::Names dims, const Mesh::Names& others) {
+  std::erase_if(dims, [&](const auto& dim) { return contains(others, dim); });
+  return dims;
+}
+
+class Listener final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit Listener(std::function<void(const Tensor&)> added) : added_(std::move(added)) {}
+  void operator()(const Tensor& leaf) override { added_(leaf); }
+
+ private:
+  std::function<void(const Tensor&)> added_;
+};
 }  // namespace
+
+const Tensor& ComputeCopy::of(const Tensor& leaf, at::ScalarType type) {
+  const bool fresh =
+      copy_.defined() && copy_.scalar_type() == type && leaf_.is_same(leaf) && version_ == leaf._version();
+  if (fresh) return copy_;
+  // Under checkpointing, the forward runs without gradients and its recomputation with gradients.
+  const at::AutoGradMode with_gradients(true);
+  copy_ = leaf.to(type);
+  leaf_ = leaf;
+  version_ = leaf._version();
+  bytes_ = static_cast<int64_t>(copy_.nbytes());
+  return copy_;
+}
 
 Tensor Param::value() const {
   check_is_here(*this);
@@ -66,13 +80,6 @@ Tensor Param::compute_value() const {
 int64_t Param::numel() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
-
-namespace {
-Mesh::Names without(Mesh::Names dims, const Mesh::Names& others) {
-  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(others, dim) != others.end(); });
-  return dims;
-}
-}  // namespace
 
 Mesh::Names Param::cut_over() const { return without(sharded_over, absent_over); }
 Mesh::Names Param::summed_over(const Mesh& mesh) const { return without(mesh.data(), absent_over); }
@@ -118,17 +125,6 @@ std::vector<Param*> Unit::params() const {
   for (const auto& child : children) take(child->params());
   return all;
 }
-
-namespace {
-class Listener final : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit Listener(std::function<void(const Tensor&)> added) : added_(std::move(added)) {}
-  void operator()(const Tensor& leaf) override { added_(leaf); }
-
- private:
-  std::function<void(const Tensor&)> added_;
-};
-}  // namespace
 
 void after_accumulation(const Tensor& leaf, std::function<void(const Tensor& leaf)> added) {
   torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::make_unique<Listener>(std::move(added)));

@@ -18,8 +18,7 @@ class Upload {
       : device_(device), times_(times != nullptr ? times : &own_times_) {}
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
-  /// The tensor on the device, in the same type. Returns `host` itself if it is already there. `host` may be
-  /// freed after the call.
+  /// The tensor on the device, in the same type: `host` itself if it is there. `host` may then be freed.
   Tensor operator()(const Tensor& host);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "machine/environment.h"
@@ -25,11 +26,7 @@ struct Folder {
 std::vector<Folder> search_order(const std::vector<std::string>& given, std::vector<Unusable>& unusable) {
   std::vector<Folder> folders;
   for (const auto& folder : given) folders.push_back({fs::absolute(folder)});
-  std::string rest = environment_variable("OPTRUSH_PLUGIN_PATH");
-  while (!rest.empty()) {
-    const size_t colon = std::min(rest.find(':'), rest.size());
-    const fs::path folder = rest.substr(0, colon);
-    rest.erase(0, colon + 1);
+  for (const fs::path folder : split(environment_variable("OPTRUSH_PLUGIN_PATH"), ":")) {
     if (folder.is_absolute())
       folders.push_back({folder});
     else if (!folder.empty())
@@ -133,7 +130,7 @@ std::vector<Error> Catalogue::errors_of(const std::vector<PluginUse>& stack,
   std::vector<Error> errors;
   std::vector<std::string> stacked, provided;
   for (const auto& use : stack) {
-    if (std::ranges::count(stacked, use.name) != 0) {
+    if (contains(stacked, use.name)) {
       errors.emplace_back(ErrorCode::conflict, "plugin '" + use.name + "' is stacked twice");
       continue;
     }
@@ -144,19 +141,16 @@ std::vector<Error> Catalogue::errors_of(const std::vector<PluginUse>& stack,
   const auto is_added = [&](const std::string& name) {
     return std::ranges::count(added, name, &PluginUse::name) != 0;
   };
-  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  };
   for (const auto& name : stacked) {
     const auto& plugin = at(name);
     for (const auto& other : plugin.conflicts)
-      if (has(stacked, other)) {
+      if (contains(stacked, other)) {
         const std::string& below = is_added(other) && !is_added(name) ? name : other;
         errors.emplace_back(ErrorCode::conflict, "plugins '" + name + "' and '" + other + "' conflict",
                             "remove one: without = \"" + below + "\" or replace = \"" + below + "\"");
       }
     for (const auto& other : plugin.requirements)
-      if (!has(stacked, other) && !has(provided, other))
+      if (!contains(stacked, other) && !contains(provided, other))
         errors.emplace_back(ErrorCode::missing_value,
                             "plugin '" + name + "' requires '" + other + "', which is not stacked",
                             "stack '" + other + "' as well; stacked: " + join(stacked));

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/contains.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "build_info.h"
@@ -99,8 +100,7 @@ PluginDescription of_this_api(const Json& json, const std::string& where) {
   return plugin;
 }
 
-/// For another API version, reads only the fields that every version has, because others may have another
-/// meaning.
+/// For another API version, reads only the fields that every version has.
 PluginDescription of_another_api(const Json& json, const std::filesystem::path& file) {
   PluginDescription plugin;
   const auto text = [&](const char* key) {
@@ -152,13 +152,18 @@ std::vector<std::string> differences(const PluginDescription& plugin) {
 }
 }  // namespace
 
+std::string PluginDescription::type_of(const std::string& option) const {
+  const auto found = std::ranges::find(options, option, &OptionSchema::name);
+  return found == options.end() ? "" : found->type;
+}
+
 Effect PluginDescription::effect_with(const Json& given) const {
   const Json all = Options(options, given, "plugin '" + name + "'").json();
   Effect widest = effect;
   for (const OptionSchema& option : options) {
     const Json& value = all.at(option.name);
     for (const auto& [choice, further] : option.effects) {
-      const bool chosen = value.is_array()     ? std::ranges::find(value, Json(choice)) != value.end()
+      const bool chosen = value.is_array()     ? contains(value, Json(choice))
                           : value.is_boolean() ? value.get<bool>() == (choice == "true")
                                                : value == choice;
       if (chosen) widest = std::max(widest, further);

@@ -10,8 +10,7 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// One form in which `optrush check` runs a plugin: its options, the plugins stacked with it, and the kind of
-/// its data.
+/// One form in which `optrush check` runs a plugin: its options, plugins beside it, and its data.
 struct CheckedForm {
   Json options = Json::object();
   std::vector<std::string> with;
@@ -35,6 +34,8 @@ struct PluginDescription {
   std::vector<OptionSchema> options;
   std::vector<CheckedForm> checks;  ///< field "check"; without it, one form with default options
 
+  /// The type of an option; "" if there is no such option.
+  std::string type_of(const std::string& option) const;
   /// The effect with options from a script: the widest of `effect` and those of the chosen values.
   Effect effect_with(const Json& given) const;
 };
@@ -59,16 +60,14 @@ struct Unusable {
 /// The plugins in `folders`. If two have one name, the first wins.
 class Catalogue {
  public:
-  /// Searches the given folders, OPTRUSH_PLUGIN_PATH, and the folder next to the executable (../plugins).
-  /// Never the working directory.
+  /// Searches the given folders, OPTRUSH_PLUGIN_PATH, and ../plugins of the executable.
   static Catalogue find(const std::vector<std::string>& folders);
   /// The catalogue for a run: empty if the run has no plugins, so nothing is searched.
   static Catalogue of(const RunSpec&);
 
   const std::vector<PluginDescription>& plugins() const { return plugins_; }
   const std::vector<Unusable>& unusable() const { return unusable_; }
-  /// The plugin of this name. Throws an Error that names the nearest plugin, or the reason why the file is
-  /// unusable.
+  /// The plugin of this name. An Error names the nearest plugin, or why the file is unusable.
   const PluginDescription& at(const std::string& name) const;
 
   /// Throws an Error if a plugin is unknown, is stacked twice, conflicts with another, or lacks one that it

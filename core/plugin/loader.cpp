@@ -15,8 +15,7 @@ namespace {
 using CreatePlugin = Plugin*();
 
 boost::dll::shared_library open_library(const PluginDescription& plugin) {
-  // RTLD_NODELETE: closing the handle must not unmap a plugin, because its code may run until the process
-  // ends.
+  // RTLD_NODELETE: the code of a plugin may run until the process ends.
   const auto mode = boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local |
                     static_cast<boost::dll::load_mode::type>(RTLD_NODELETE);
   boost::dll::fs::error_code failure;

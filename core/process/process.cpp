@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/seconds_since.h"
 #include "base/text.h"
+#include "machine/child.h"
 #include "optrush/error.h"
 #include "process/orphans.h"
 
@@ -27,13 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void fail(const std::string& what, int error) {
   throw Error(ErrorCode::file_access, what + ": " + std::strerror(error));
-}
-
-std::vector<char*> pointers(std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  for (auto& string : strings) result.push_back(string.data());
-  result.push_back(nullptr);
-  return result;
 }
 
 /// Runs in the child between vfork and exec, in the memory of this process: async-signal-safe calls only.
@@ -120,8 +114,8 @@ Process::Process(const Command& command) : helper_(command.helper) {
   kill_timeout_s();  // an invalid value is an error here, not in the destructor
   auto arguments = command.arguments;
   auto environment = environment_with(command.environment);
-  const auto argument_pointers = pointers(arguments);
-  const auto environment_pointers = pointers(environment);
+  const auto argument_pointers = pointers_to(arguments);
+  const auto environment_pointers = pointers_to(environment);
 
   if (!command.log.empty()) log_ = BoundedLog(command.log, kLogLimit);
   int ends[2];

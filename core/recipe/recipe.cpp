@@ -75,15 +75,9 @@ Scopes::Entered Scopes::enter() const {
 }
 
 std::string_view to_string(ActivationPolicy::Kind kind) {
-  switch (kind) {
-    case ActivationPolicy::Kind::save:
-      return "save";
-    case ActivationPolicy::Kind::selective:
-      return "selective";
-    case ActivationPolicy::Kind::budget:
-      return "budget";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kKinds = {"save", "selective", "budget"};
+  static_assert(kKinds.size() == static_cast<size_t>(ActivationPolicy::Kind::budget) + 1);
+  return kKinds.at(static_cast<size_t>(kind));
 }
 
 std::string_view to_string(Event event) {

@@ -38,8 +38,7 @@ struct Recipe::Record {
   std::map<const void*, std::string> claims;
 };
 
-/// The host's view of a recipe: it sets the plugin that edits, seals the recipe, checks it and reads the
-/// record.
+/// The host's view of a recipe: it sets the plugin that edits, seals, checks and reads it.
 class RunRecipe final : public Recipe {
  public:
   using KeptTensor = Record::KeptTensor;

@@ -20,8 +20,7 @@ Packs& packs_of_thread() {
   return packs;
 }
 
-/// The hooks of one saved tensor. It is packed by every scope, innermost first, and unpacked in reverse
-/// order.
+/// The hooks of one saved tensor. Every scope packs it, innermost first, and unpacks it in reverse.
 class PackedChain final : public SavedVariableHooks {
  public:
   explicit PackedChain(Packs innermost_last) : packs_(std::move(innermost_last)) {}

@@ -17,8 +17,7 @@ struct Call {
 
 /// A parameter of a function or a field of a table. Its type is an option's type (integer, number, string,
 /// boolean, list) with the option's range and choices, or a type in the notation of the Lua language server:
-/// the name of a class, X[], table<string, X>, X|Y. A trailing "?" or a fallback makes it optional; the
-/// fallback is only shown.
+/// the name of a class, X[], table<string, X>, X|Y. A trailing "?" or a fallback makes it optional.
 using Parameter = OptionSchema;
 bool required(const Parameter&);
 
@@ -29,8 +28,7 @@ struct Type {
   std::string name;  ///< name of a scalar or class; for lists and maps, the type of the items
 };
 
-/// The alternatives of a type such as "Model|LlamaFields?", without the "?". A bar inside <> or () belongs to
-/// the alternative.
+/// The alternatives of a type such as "Model|LlamaFields?", without the "?". A bar in <> is no separator.
 std::vector<Type> alternatives(const std::string& type);
 
 /// A class of the editor stubs. Its kind decides how a value is checked.
@@ -59,8 +57,7 @@ struct Function {
   std::string title() const;
 };
 
-/// The binding table: everything that a script can call. Registration, argument checks, docs/reference/lua.md
-/// and the editor stubs are generated from it.
+/// The binding table: everything that a script can call. Checks, docs and editor stubs follow from it.
 struct Api {
   std::vector<Class> classes;
   std::vector<Function> functions;
@@ -74,8 +71,7 @@ const Api& api();
 std::vector<Class> api_classes();
 std::vector<Function> api_functions();
 
-/// The arguments of a call by parameter name, checked against the binding table: number, types, unknown and
-/// missing fields, ranges, choices. Numbers are converted to the parameter's type. Errors name the function
-/// and the argument.
+/// The arguments of a call by parameter name, checked against the binding table. Numbers are converted to the
+/// parameter's type. Errors name the function and the argument.
 LuaTable checked_arguments(const Function&, std::vector<LuaValue> given);
 }  // namespace optrush

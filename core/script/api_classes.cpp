@@ -124,11 +124,53 @@ std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Pa
   first.insert(first.end(), second.begin(), second.end());
   return first;
 }
+std::vector<Parameter> experiment_fields(const Experiment& defaults) {
+  std::vector<Parameter> fields = base_settings();
+  fields.front() = {"model", "Model?", "model to train; required without program"};
+  fields.insert(fields.begin(),
+                {{"name", "string", "name of the experiment, and of its folder below reports/"},
+                 {"question", "string?", "question that the experiment answers; title of the report"}});
+  fields.insert(fields.begin() + 3,
+                {"program", "Program?", "a program of yours that trains instead of a model"});
+  return joined(
+      std::move(fields),
+      {{"rounds", "integer", "number of rounds; each rung runs once per round", defaults.rounds, 1},
+       {"seeds",
+        "integer|integer[]?",
+        "a seed for each round, which all rungs of the round train with: a list, or a number of seeds "
+        "from train.seed on; sets the number of rounds",
+        {},
+        0},
+       {"validate", "ValidateOptions?", "loss on held-out data"},
+       {"save", "SaveOptions?", "saved state, to continue from"},
+       {"sample", "SampleOptions?", "prompts that the trained model continues"},
+       {"start", "string|StartOptions?",
+        "folder of a run with a saved state; every rung continues from its parameters, optimizer "
+        "state and step number"},
+       {"target_loss",
+        "number?",
+        "the report gives the training seconds of each rung until its validation loss reaches this; "
+        "without validate, the mean training loss of 10 steps",
+        {},
+        0.000001},
+       {"stop_behind",
+        "number?",
+        "with target_loss: a run ends at that loss, or when it has trained this many times as long as "
+        "the first run of its round that reached it; default: every run makes all steps",
+        {},
+        1},
+       {"price_per_hour",
+        "number?",
+        "price of the machine per hour; the report then has the price per million tokens",
+        {},
+        0},
+       {"currency", "string", "currency of the price", defaults.currency}});
+}
 }  // namespace
 
 std::vector<Class> api_classes() {
   const Experiment defaults;
-  std::vector<Class> all = {
+  return {
       {Kind::object, "Model", "A model to train."},
       {Kind::object, "Data", "Training data."},
       {Kind::object, "Corpus",
@@ -138,10 +180,7 @@ std::vector<Class> api_classes() {
       {Kind::object, "Report", "The report of an experiment."},
       {Kind::alias, "Scalar", "a number, a string, true or false", {}, "integer|number|string|boolean"},
       {Kind::alias, "PluginUse", "a plugin: its name, or { name, options }", {}, "string|table"},
-      {Kind::table, "ExperimentOptions", "Options of rush.experiment.",
-       joined({{"name", "string", "name of the experiment, and of its folder below reports/"},
-               {"question", "string?", "question that the experiment answers; title of the report"}},
-              base_settings())},
+      {Kind::table, "ExperimentOptions", "Options of rush.experiment.", experiment_fields(defaults)},
       {Kind::table, "RungSettings", "Changes of a rung; other settings stay as in the rung below.",
        joined(rung_settings(),
               {{"replace", "string|list?", "stacked plugins that the plugins of this rung replace"},
@@ -344,45 +383,5 @@ std::vector<Class> api_classes() {
         {"doc", "string", "one line"},
         {"default", "any?", "default value; nil: required"}}},
   };
-  auto experiment = std::ranges::find(all, "ExperimentOptions", &Class::name);
-  auto model = std::ranges::find(experiment->fields, "model", &Parameter::name);
-  model->type += '?';
-  model->doc = "model to train; required without program";
-  experiment->fields.insert(model + 1,
-                            {"program", "Program?", "a program of yours that trains instead of a model"});
-  experiment->fields =
-      joined(std::move(experiment->fields),
-             {{"rounds", "integer", "number of rounds; each rung runs once per round", defaults.rounds, 1},
-              {"seeds",
-               "integer|integer[]?",
-               "a seed for each round, which all rungs of the round train with: a list, or a number of seeds "
-               "from train.seed on; sets the number of rounds",
-               {},
-               0},
-              {"validate", "ValidateOptions?", "loss on held-out data"},
-              {"save", "SaveOptions?", "saved state, to continue from"},
-              {"sample", "SampleOptions?", "prompts that the trained model continues"},
-              {"start", "string|StartOptions?",
-               "folder of a run with a saved state; every rung continues from its parameters, optimizer "
-               "state and step number"},
-              {"target_loss",
-               "number?",
-               "the report gives the training seconds of each rung until its validation loss reaches this; "
-               "without validate, the mean training loss of 10 steps",
-               {},
-               0.000001},
-              {"stop_behind",
-               "number?",
-               "with target_loss: a run ends at that loss, or when it has trained this many times as long as "
-               "the first run of its round that reached it; default: every run makes all steps",
-               {},
-               1},
-              {"price_per_hour",
-               "number?",
-               "price of the machine per hour; the report then has the price per million tokens",
-               {},
-               0},
-              {"currency", "string", "currency of the price", defaults.currency}});
-  return all;
 }
 }  // namespace optrush

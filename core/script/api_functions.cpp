@@ -12,6 +12,9 @@ std::vector<std::string> op_names(const std::string& kind) {
   return std::ranges::find(fields, "op", &Parameter::name)->choices;
 }
 std::vector<Function> functions_of_module() {
+  const std::vector<Parameter> of_files = {
+      {"source", "string|Corpus", "file, folder or corpus; relative paths start at the script's folder"},
+      {"options", "TextOptions?", "selection of files in a folder"}};
   return {
       {.name = "experiment",
        .doc = "Describes an experiment: its base, which is rung 0.",
@@ -77,25 +80,19 @@ std::vector<Function> functions_of_module() {
       {.name = "text",
        .doc = "UTF-8 text from a file, a folder or a corpus: one token per byte, or the tokens of a "
               "checkpoint's tokenizer.",
-       .parameters = {{"source", "string|Corpus",
-                       "file, folder or corpus; relative paths start at the script's folder"},
-                      {"options", "TextOptions?", "selection of files in a folder"}},
+       .parameters = of_files,
        .returns = "Data",
        .call = functions::text},
       {.name = "documents",
        .doc = "Documents for fine-tuning: a file with one JSON object per line, or each file of a folder or "
               "a corpus.",
-       .parameters = {{"source", "string|Corpus",
-                       "file, folder or corpus; relative paths start at the script's folder"},
-                      {"options", "TextOptions?", "selection of files in a folder"}},
+       .parameters = of_files,
        .returns = "Data",
        .call = functions::documents},
       {.name = "preferences",
        .doc = "Preference pairs: a file with one JSON object per line, or the files of a folder or a corpus. "
               "In a folder, the second half of each text is the chosen answer to its first half.",
-       .parameters = {{"source", "string|Corpus",
-                       "file, folder or corpus; relative paths start at the script's folder"},
-                      {"options", "TextOptions?", "selection of files in a folder"}},
+       .parameters = of_files,
        .returns = "Data",
        .call = functions::preferences},
       {.name = "tokens",

@@ -91,8 +91,7 @@ int call_bound(lua_State* lua) {
   return 1;
 }
 
-/// object.key: a method or a property. Upvalues: methods and properties by name, and the owner of the
-/// functions.
+/// object.key: a method or a property. Upvalues: methods and properties by name, and their owner.
 int index_object(lua_State* lua) {
   lua_settop(lua, 2);
   lua_pushvalue(lua, 2);

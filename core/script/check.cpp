@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "optrush/error.h"
@@ -93,7 +94,7 @@ Error unknown_field(const std::string& name, const std::vector<Parameter>& field
                     const std::string& subject) {
   std::vector<std::string> names;
   for (const auto& field : fields) names.push_back(field.name);
-  if (const std::string present(present_name(name)); std::ranges::count(names, present) != 0)
+  if (const std::string present(present_name(name)); contains(names, present))
     return Error(ErrorCode::unknown_name,
                  "the field '" + name + "'" + (subject.empty() ? "" : " of " + subject) + " is now called '" +
                      present + "'",

@@ -3,12 +3,22 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include "base/contains.h"
 #include "base/suggest.h"
-#include "spec/text_value.h"
 #include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
+namespace {
+/// Adds a place to a plain Error. Derived classes have a meaning and are passed on.
+template <class Body>
+auto placed_at(const std::string& where, const Body& body) try {
+  return body();
+} catch (const Error& e) {
+  if (typeid(e) == typeid(Error)) throw e.at(where);
+  throw;
+}
+}  // namespace
 
 ScriptContext::ScriptContext(const fs::path& script, ScriptHost& host, ScriptOptions options)
     : script_(fs::absolute(script).lexically_normal()), host_(host), options_(std::move(options)) {}
@@ -51,7 +61,7 @@ auto ScriptContext::through_host(const Body& body) {
 std::string ScriptContext::preset(const std::vector<std::string>& names) {
   asked_for_preset_ = true;
   if (options_.preset.empty()) return names.front();
-  if (std::ranges::find(names, options_.preset) != names.end()) return options_.preset;
+  if (contains(names, options_.preset)) return options_.preset;
   return through_host([&]() -> std::string {
     throw UsageError(ErrorCode::unknown_name, "the script has no preset '" + options_.preset + "'",
                      did_you_mean(options_.preset, names), "--preset");
@@ -121,17 +131,6 @@ void ScriptContext::check_options() {
     });
   through_host([&] { refuse_unknown_arguments(); });
 }
-
-namespace {
-/// Adds a place to a plain Error. Derived classes have a meaning and are passed on.
-template <class Body>
-auto placed_at(const std::string& where, const Body& body) try {
-  return body();
-} catch (const Error& e) {
-  if (typeid(e) == typeid(Error)) throw e.at(where);
-  throw;
-}
-}  // namespace
 
 fs::path ScriptContext::search(const Experiment& experiment, const SearchRequest& request,
                                const std::string& where) {

@@ -24,8 +24,7 @@ class ScriptContext {
   std::filesystem::path experiments() const { return options_.library.parent_path() / "experiments"; }
   /// Whether a path is the text of an --arg, or is in the folder that this text names.
   bool is_given(const std::string& path) const;
-  /// An absolute path: a relative path in the script starts at the script's folder, one from the command line
-  /// at the working directory.
+  /// An absolute path: relative ones start at the script's folder, given ones at the working directory.
   std::filesystem::path resolve(const std::string& path) const;
   /// The folder where this path starts, for hints.
   std::string start_of(const std::string& path) const;
@@ -41,9 +40,8 @@ class ScriptContext {
   Json argument(const OptionSchema&);
   /// The arguments that the script has read so far, with their values.
   const Json& arguments() const { return arguments_; }
-  /// See ScriptHost. The host is asked for the GPU only once.
+  /// See ScriptHost. The host is asked for the GPU and the CPU only once.
   const Json& gpu();
-  /// The same for the CPU.
   const Json& cpu();
   int64_t ranks(bool on_gpus);
   std::optional<int64_t> predicted_peak(const RunSpec&);
@@ -64,8 +62,7 @@ class ScriptContext {
   std::exception_ptr host_failure;
   /// Lua instructions executed so far; see limit_instructions().
   int64_t instructions = 0;
-  /// True while the Lua state is closed: finalizers still run, but objects that they create would never be
-  /// collected.
+  /// True while the Lua state is closed: objects that finalizers create would never be collected.
   bool closing = false;
   /// Modules that are being loaded, outermost first.
   std::vector<std::string> loading;
@@ -73,8 +70,7 @@ class ScriptContext {
  private:
   template <class Body>
   auto through_host(const Body& body);
-  /// Called before the first run. Throws an Error if --preset or --arg set something that the script does not
-  /// read.
+  /// Throws an Error if --preset or --arg set something that the script does not read.
   void check_options();
   void refuse_unknown_arguments() const;
 

@@ -15,13 +15,8 @@ fs::path existing(const ScriptContext& context, const std::string& path) {
 }
 
 DataSpec validated(const DataSpec& data, const std::string& where) {
-  return data_from_json(to_json(data), where);
+  return fields_of<DataSpec>().read(to_json(data), where);
 }
-}  // namespace
-
-Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
-
-namespace {
 /// Data from a file, a folder or a corpus, with the file extensions to read.
 DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& call) {
   DataSpec data{.kind = kind};
@@ -34,11 +29,12 @@ DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& 
     if (kind != "text" && fs::is_regular_file(data.path)) check_lines(data.path, kind, call.where);
   }
   if (const auto* options = call.arguments.find("options"))
-    if (const auto* extensions = options->table().find("extensions"))
-      data.extensions = extensions->json().get<std::vector<std::string>>();
+    options->table().read("extensions", data.extensions);
   return validated(data, call.where);
 }
 }  // namespace
+
+Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
 
 Object text(ScriptContext& context, const Call& call) { return read_from("text", context, call); }
 

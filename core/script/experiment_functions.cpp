@@ -5,18 +5,17 @@
 #include "base/suggest.h"
 #include "experiment/search_request.h"
 #include "experiment/stack.h"
-#include "script/byte_size.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/settings.h"
 #include "spec/learning_rate.h"
 #include "spec/spec_json.h"
 #include "spec/state_files.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {
-/// Checks a name from the script that becomes part of the report's folder; an Error states the allowed
-/// characters.
+/// Checks a name from the script that becomes part of the report's folder.
 std::string folder_name(const std::string& text, const std::string& what) {
   const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
@@ -72,7 +71,7 @@ void check_view(const Part& part, const RunSpec& base) {
 }
 
 /// Reads the number of rounds, or the conditions for their end.
-void take_rounds(const LuaTable& options, Experiment& experiment, const std::string& where) {
+void read_rounds(const LuaTable& options, Experiment& experiment, const std::string& where) {
   const auto *rounds = options.find("rounds"), *within = options.find("within"),
              *at_most = options.find("at_most");
   if (rounds != nullptr && (within != nullptr || at_most != nullptr))
@@ -81,17 +80,17 @@ void take_rounds(const LuaTable& options, Experiment& experiment, const std::str
   if (within != nullptr && at_most == nullptr)
     throw Error(ErrorCode::missing_value, "exp:run: within needs at_most, the time limit",
                 R"(within = 0.03, at_most = "5m")");
-  if (rounds != nullptr) experiment.rounds = rounds->json().get<int64_t>();
+  options.read("rounds", experiment.rounds);
   if (at_most == nullptr) return;
   experiment.until = Until{.at_most_s = seconds_from(at_most->json(), where + ": exp:run: at_most")};
-  if (within != nullptr) experiment.until->within = within->json().get<double>();
+  options.read("within", experiment.until->within);
 }
 
-void take_label_and_interleave(const LuaTable& options, Experiment& experiment) {
+void read_label_and_interleave(const LuaTable& options, Experiment& experiment) {
   if (const auto* label = options.find("label"))
     experiment.label = folder_name(label->text(), "the label of a report");
-  if (const auto* interleave = options.find("interleave"))
-    experiment.interleave = interleave->json().get<bool>() ? Interleave::on : Interleave::off;
+  if (options.has("interleave"))
+    experiment.interleave = options.is_true("interleave") ? Interleave::on : Interleave::off;
 }
 
 /// The folder with the state; for a run's folder, the one inside.
@@ -105,16 +104,15 @@ std::string saved_state(const std::string& given, const ScriptContext& context) 
                   context.start_of(given));
 }
 
-void take_start(const LuaValue& given, const ScriptContext& context, RunSpec& spec) {
+void read_start(const LuaValue& given, const ScriptContext& context, RunSpec& spec) {
   spec.start = saved_state((given.is_string() ? given : given.table().at("state")).text(), context);
-  if (given.is_table())
-    if (const auto* alone = given.table().find("weights_only")) spec.weights_only = alone->json().get<bool>();
+  if (given.is_table()) given.table().read("weights_only", spec.weights_only);
   const Json step = read_json(state_head(spec.start)).value("step", Json());
   if (!spec.weights_only && step.is_number_integer()) check_schedule(spec.train, step.get<int64_t>());
 }
 
 /// The program of the base. It trains its own model on its own data.
-void take_program(const LuaTable& base, Experiment& experiment, const ScriptContext& context,
+void read_program(const LuaTable& base, Experiment& experiment, const ScriptContext& context,
                   const std::string& where, Json& settings) {
   const LuaTable& given = base.at("program").table();
   for (const char* field : {"model", "data", "plugins", "validate", "save", "sample", "start"})
@@ -125,16 +123,21 @@ void take_program(const LuaTable& base, Experiment& experiment, const ScriptCont
   experiment.program = program_of(given, "rush.experiment: program", context, where);
   if (!given.has("interleave")) experiment.program->interleave = true;
   settings["model_kind"] = kProgramKind;
-  if (const auto* env = given.find("env"))
-    for (const auto& [name, value] : env->table().fields) settings["env"][name] = value.text();
+  if (const auto* env = given.find("env")) settings["env"].update(to_json(*env, "env"));
 }
 
-RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string& where) {
-  Json json = to_json(base);
-  for (const char* name : {"every", "sequences", "patience", "keep_best"})
-    if (const auto* value = given.find(name)) json["validate"][name] = value->json();
-  if (const auto* data = given.find("data")) json["validate"]["data"] = to_json(data->object<DataSpec>());
-  return run_spec_from_json(json, where);
+/// The settings that a base alone has, as JSON of a spec.
+Json settings_of_base(const LuaTable& base) {
+  Json settings = Json::object();
+  if (const auto* given = base.find("validate")) {
+    LuaTable validate = given->table();
+    if (const auto data = validate.fields.extract("data"); data && !data.mapped().is_nil())
+      settings["validate"]["data"] = to_json(data.mapped().object<DataSpec>());
+    settings["validate"].update(to_json(LuaValue{validate}, "validate"));
+  }
+  for (const char* name : {"save", "sample"})
+    if (const auto* given = base.find(name)) settings[name] = to_json(*given, name);
+  return settings;
 }
 
 /// Adds a part and expands immediately, so that errors have the script's line.
@@ -145,8 +148,7 @@ void add_part(Draft& draft, Part part) {
   draft.experiment = std::move(with);
 }
 
-/// Checks the stacks of ladders. In an ablation or a grid, invalid stacks result from leaving out and
-/// combining; they become rows of the report.
+/// Checks the stacks of ladders. Invalid stacks of an ablation or a grid become rows of the report.
 void check_ladders(std::vector<Variant> variants, const Catalogue& catalogue) {
   std::erase_if(variants, [](const Variant& variant) {
     return variant.group != "base" && variant.group != "ladder" && variant.group != "full";
@@ -183,38 +185,31 @@ Object experiment(ScriptContext& context, const Call& call) {
   Draft draft{.where = call.where};
   Experiment& experiment = draft.experiment;
   experiment.name = folder_name(given.at("name").text(), "the name of an experiment");
-  if (const auto* question = given.find("question")) experiment.question = question->text();
+  given.read("question", experiment.question);
   experiment.script = context.script();
   experiment.script_sha256 = sha256_file(context.script());
   Json settings = settings_of(given);
   if (given.has("program"))
-    take_program(given, experiment, context, call.where, settings);
+    read_program(given, experiment, context, call.where, settings);
   else if (!given.has("model"))
     throw Error(ErrorCode::missing_value, "rush.experiment: model is missing",
                 "give a model from rush.llama, rush.operator, rush.collective or rush.checkpoint, or "
                 R"(program = { command = { "{python}", "train.py" } })");
   experiment.base = merged(RunSpec{.experiment = experiment.name}, settings, call.where);
-  if (const auto* validate = given.find("validate"))
-    experiment.base = validating(experiment.base, validate->table(), call.where);
-  if (const auto* save = given.find("save"))
-    experiment.base.save.every = save->table().at("every").json().get<int64_t>();
-  if (const auto* sample = given.find("sample")) {
-    Json json = to_json(experiment.base);
-    json["sample"] = to_json(*sample, "sample");
-    experiment.base = run_spec_from_json(json, call.where);
-  }
-  if (const auto* start = given.find("start")) take_start(*start, context, experiment.base);
-  if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
-  if (const auto* behind = given.find("stop_behind")) experiment.stop_behind = behind->json().get<double>();
+  Json base = to_json(experiment.base);
+  merge(base, settings_of_base(given));
+  experiment.base = run_spec_from_json(base, call.where);
+  if (const auto* start = given.find("start")) read_start(*start, context, experiment.base);
+  given.read("target_loss", experiment.target_loss);
+  given.read("stop_behind", experiment.stop_behind);
   if (const auto* seeds = given.find("seeds"))
     set_seeds(to_json(*seeds, "seeds"), experiment, call.where + ": rush.experiment");
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);
   for (const auto& folder : context.options().plugin_path)
     experiment.base.plugin_path.push_back(std::filesystem::absolute(folder));
-  if (const auto* rounds = given.find("rounds")) experiment.rounds = rounds->json().get<int64_t>();
-  if (const auto* price = given.find("price_per_hour"))
-    experiment.price_per_hour = price->json().get<double>();
+  given.read("rounds", experiment.rounds);
+  given.read("price_per_hour", experiment.price_per_hour);
   if (const auto* currency = given.find("currency"))
     experiment.currency = one_line(currency->text(), "the currency");
   draft.variants = expand(experiment);  // errors here have this line
@@ -225,14 +220,15 @@ Object ladder(ScriptContext& context, const Call& call) {
   Part part{.rungs = rungs_of(call.arguments.at("rungs"), "the ladder")};
   if (const auto* options = call.arguments.find("options")) {
     const LuaTable& given = options->table();
-    const auto *batch = given.find("batch"), *trial = given.find("trial");
+    const auto* batch = given.find("batch");
+    const bool trial = given.is_true("trial");
     if (batch != nullptr && batch->text() == "max")
       fill_memory(part, draft_of(call).experiment,
                   {.memory_bytes = memory_limit(given, context, "exp:ladder",
                                                 draft_of(call).experiment.base.train.world_size),
-                   .trial = trial != nullptr && trial->json().get<bool>()},
+                   .trial = trial},
                   context);
-    else if (given.has("memory") || (trial != nullptr && trial->json().get<bool>()))
+    else if (given.has("memory") || trial)
       throw Error(ErrorCode::missing_value, "exp:ladder: memory and trial need batch = \"max\"",
                   R"(batch = "max")");
   }
@@ -274,11 +270,10 @@ Object run(ScriptContext& context, const Call& call) {
   Draft& draft = draft_of(call);
   Experiment experiment = draft.experiment;
   if (const auto* options = call.arguments.find("options")) {
-    take_rounds(options->table(), experiment, call.where);
-    take_label_and_interleave(options->table(), experiment);
-    if (const auto* trace = options->table().find("trace")) experiment.trace = trace->json().get<bool>();
-    if (const auto* restarts = options->table().find("max_restarts"))
-      experiment.max_restarts = restarts->json().get<int64_t>();
+    read_rounds(options->table(), experiment, call.where);
+    read_label_and_interleave(options->table(), experiment);
+    options->table().read("trace", experiment.trace);
+    options->table().read("max_restarts", experiment.max_restarts);
   }
   experiment.arguments = context.arguments();
   check_ladders(draft.variants, context.catalogue());
@@ -305,10 +300,10 @@ Object search(ScriptContext& context, const Call& call) {
     const LuaTable& given = options->table();
     if (const auto* memory = given.find("memory"))
       request.memory_bytes = bytes_from(memory->json(), "exp:search: memory");
-    if (const auto* within = given.find("within")) until.within = within->json().get<double>();
+    given.read("within", until.within);
     if (const auto* at_most = given.find("at_most"))
       until.at_most_s = seconds_from(at_most->json(), call.where + ": exp:search: at_most");
-    take_label_and_interleave(given, experiment);
+    read_label_and_interleave(given, experiment);
   }
   expand(each_alone(experiment, request));  // an Error here has this line
   experiment.arguments = context.arguments();

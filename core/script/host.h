@@ -16,15 +16,12 @@ struct MemoryTrial {
   std::filesystem::path script;  ///< the script that asks; answers are stored per script
 };
 
-/// The actions of a script. The command line implements them: `optrush run` measures, and `--dry-run` only
-/// prints.
+/// The actions of a script. `optrush run` implements them, and `--dry-run` only prints.
 struct ScriptHost {
   virtual ~ScriptHost() = default;
-  /// exp:run{...}: runs all rounds of the experiment. Returns the folder of its report after the last run has
-  /// ended.
+  /// exp:run{...}: runs all rounds of the experiment. Returns the folder of its report.
   virtual std::filesystem::path run(const Experiment&) = 0;
-  /// exp:search{...}: searches the fastest stack and measures it as a ladder. Returns like run(). A host that
-  /// does not measure gets each part alone.
+  /// exp:search{...}: searches the fastest stack and measures it as a ladder. Without measuring: each alone.
   virtual std::filesystem::path search(const Experiment& experiment, const SearchRequest& request) {
     return run(each_alone(experiment, request));
   }
@@ -32,8 +29,7 @@ struct ScriptHost {
   virtual void report(const std::filesystem::path& folder) = 0;
   /// rush.gpu(): {"name", "memory_bytes", "sm"} of the GPU for the runs; null if there is none.
   virtual Json gpu() { return {}; }
-  /// rush.cpu(): {"name", "free_bytes", "bf16_speedup"}. A host that does not measure reports a CPU without a
-  /// name and without bf16.
+  /// rush.cpu(): {"name", "free_bytes", "bf16_speedup"}. The default has no name and no bf16.
   virtual Json cpu() { return {{"name", ""}, {"free_bytes", 0}, {"bf16_speedup", 0.0}}; }
   /// rush.ranks(): the number of processes that can train one model together, on GPUs or on CPUs.
   virtual int64_t ranks([[maybe_unused]] bool on_gpus) { return 1; }
@@ -49,8 +45,7 @@ struct ScriptOptions {
   std::string device = {};               ///< --device: auto, cpu, cuda; empty: not given
   std::string preset = {};               ///< --preset; empty: the script's first preset
   std::map<std::string, std::string> arguments = {};  ///< --arg
-  /// Limit for instructions of Lua's virtual machine, about ten seconds. C functions and the host do not
-  /// count.
+  /// Limit for instructions of Lua's virtual machine, about ten seconds, without C functions.
   int64_t most_instructions = 1'000'000'000;
 };
 

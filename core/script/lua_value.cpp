@@ -115,6 +115,11 @@ const LuaValue& LuaTable::at(const std::string& name) const {
   if (const auto* value = find(name)) return *value;
   throw std::logic_error("no argument '" + name + "'");
 }
+bool LuaTable::is_true(const std::string& name) const {
+  bool value = false;
+  read(name, value);
+  return value;
+}
 
 bool LuaValue::is_nil() const {
   const auto* json = std::get_if<Json>(&data);

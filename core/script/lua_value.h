@@ -21,6 +21,11 @@ struct LuaTable {
   const LuaValue* find(const std::string& name) const;
   bool has(const std::string& name) const { return find(name) != nullptr; }
   const LuaValue& at(const std::string& name) const;
+  /// Sets `target` to the value of a field, if the table has it.
+  template <class T>
+  void read(const std::string& name, T& target) const;
+  /// Whether a boolean field is there and true.
+  bool is_true(const std::string& name) const;
 };
 
 /// A value that no bound function accepts: a function, a coroutine, a foreign userdata.
@@ -49,12 +54,16 @@ struct LuaValue {
   }
 };
 
+template <class T>
+void LuaTable::read(const std::string& name, T& target) const {
+  if (const LuaValue* value = find(name)) target = value->json().get<T>();
+}
+
 /// Reads the value at `index`. It calls nothing that can raise a Lua error, so C++ objects may live around
 /// it. An optrush::Error names what can't be read: cycles, holes in lists, mixed keys, invalid UTF-8.
 LuaValue read_value(lua_State*, int index);
 
-/// The value as JSON; {} becomes an empty object. Throws an Error with `subject` if it contains an object of
-/// optrush, or both list items and fields.
+/// The value as JSON; {} becomes an empty object. An Error names `subject`: it has no JSON form.
 Json to_json(const LuaValue&, const std::string& subject);
 /// The value for messages: "a Rung", "a table", "\"x\"", "nil".
 std::string shown(const LuaValue&);

@@ -53,8 +53,7 @@ Object arg(ScriptContext& context, const Call& call) {
     throw Error(ErrorCode::invalid_value, "rush.arg: '" + name + "' is not a valid argument name",
                 "use lower-case letters, digits and '_', as in --arg layers=8");
   OptionSchema schema{.name = name, .type = type_of_scalar(fallback), .fallback = fallback};
-  if (const auto* choices = call.arguments.find("choices"))
-    schema.choices = choices->json().get<std::vector<std::string>>();
+  call.arguments.read("choices", schema.choices);
   if (!schema.choices.empty() && schema.type != "string")
     throw Error(ErrorCode::invalid_value,
                 "rush.arg: choices need a string default, but the default is " + shown(fallback));
@@ -64,13 +63,11 @@ Object arg(ScriptContext& context, const Call& call) {
 
 Object max_batch(ScriptContext& context, const Call& call) {
   const LuaTable& problem = call.arguments.at("problem").table();
-  const auto* most = problem.find("most");
-  const auto* trial = problem.find("trial");
   const RunSpec spec = stacked(problem, context, call.where);
-  const BatchLimits limits{
-      .memory_bytes = memory_limit(problem, context, "rush.max_batch", spec.train.world_size),
-      .most = most == nullptr ? kMostSequences : most->json().get<int64_t>(),
-      .trial = trial != nullptr && trial->json().get<bool>()};
+  BatchLimits limits{.memory_bytes = memory_limit(problem, context, "rush.max_batch", spec.train.world_size),
+                     .most = kMostSequences,
+                     .trial = problem.is_true("trial")};
+  problem.read("most", limits.most);
   const auto batch = largest_micro_batch(spec, limits, context);
   return batch ? Json(*batch) : Json();
 }

@@ -4,7 +4,7 @@
 
 #include "machine/visible_gpu.h"
 #include "optrush/error.h"
-#include "script/byte_size.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {
@@ -55,10 +55,13 @@ double memory_limit(const LuaTable& options, ScriptContext& context, const std::
 }
 
 std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limits, ScriptContext& context) {
+  std::vector<int64_t> batches;
+  for (int64_t batch = 1; batch <= limits.most && limits.divides % batch == 0; batch *= 2)
+    batches.push_back(batch);
   std::optional<int64_t> fitting;
   bool predicted = true;
-  for (int64_t batch = 1; predicted && batch <= limits.most; batch *= 2) {
-    if (limits.divides > 0 && limits.divides % batch != 0) break;
+  for (const int64_t batch : batches) {
+    if (!predicted) break;
     set_batch(spec, batch, limits.divides);
     const auto peak = context.predicted_peak(spec);
     predicted = peak.has_value() || (batch < kSmallest && limits.most >= kSmallest);
@@ -80,8 +83,7 @@ std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limi
   }
   // Starts small, because a run that is far too large may take the machine down.
   int64_t held = 0;
-  for (int64_t batch = 1; batch <= limits.most; batch *= 2) {
-    if (limits.divides > 0 && limits.divides % batch != 0) break;
+  for (const int64_t batch : batches) {
     const auto answer = holds(batch);
     if (!answer && batch < kSmallest) continue;
     if (!answer) return std::nullopt;

@@ -10,8 +10,7 @@ namespace optrush {
 bool on_gpu(const ScriptContext&);
 
 /// The memory limit for a step of one rank in bytes: `memory` in `options`, otherwise 90 % of the GPU's
-/// memory or, on a CPU, 70 % of the free memory divided by `ranks`. Throws an Error that names `who` if
-/// neither is known.
+/// memory or, on a CPU, 70 % of the free memory divided by `ranks`. Otherwise an Error that names `who`.
 double memory_limit(const LuaTable& options, ScriptContext&, const std::string& who, int64_t ranks);
 
 /// The limits of the search for a micro-batch.
@@ -27,7 +26,6 @@ struct BatchLimits {
 std::optional<int64_t> largest_micro_batch(RunSpec, const BatchLimits&, ScriptContext&);
 
 /// Sets for each rung of a ladder the largest micro-batch that its stack can hold, with the base's sequences
-/// per step. External rungs get the one of the rungs below. Throws an Error that names a rung without a
-/// solution.
+/// per step. External rungs get the one of the rungs below. An Error names a rung without a solution.
 void fill_memory(Part& ladder, const Experiment&, BatchLimits, ScriptContext&);
 }  // namespace optrush

@@ -11,17 +11,6 @@
 namespace optrush::functions {
 namespace fs = std::filesystem;
 namespace {
-/// Overrides field by field, so that { rope_scaling = { factor = 8 } } keeps the other fields of a preset's
-/// rope_scaling.
-void override_fields(Json& fields, const Json& with) {
-  for (const auto& [name, value] : with.items()) {
-    if (value.is_object() && fields.contains(name))
-      override_fields(fields[name], value);
-    else
-      fields[name] = value;
-  }
-}
-
 /// Whether a text is a name on the Hugging Face hub: "meta-llama/Llama-3.2-1B".
 bool is_hub_name(const std::string& text) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
@@ -69,7 +58,8 @@ Object llama(ScriptContext&, const Call& call) {
     std::swap(preset, overrides);
   }
   Json fields = preset == nullptr ? to_json(LlamaSpec{}) : to_json(llama_preset(preset->text()));
-  if (overrides != nullptr) override_fields(fields, to_json(*overrides, "fields"));
+  // Field by field: { rope_scaling = { factor = 8 } } keeps the other fields of a preset's rope_scaling.
+  if (overrides != nullptr) merge(fields, to_json(*overrides, "fields"));
   return ModelChoice{"llama", validate_model("llama", fields, call.where)};
 }
 

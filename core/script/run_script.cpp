@@ -3,6 +3,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/contains.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -31,7 +32,7 @@ std::string hint(const std::string& message) {
     const std::string name = quoted_after(label, message);
     if (name.empty()) continue;
     if (name == "rush") return "start with: local rush = require \"optrush\"";
-    if (std::ranges::count(withheld_names(), name) != 0)
+    if (contains(withheld_names(), name))
       return "scripts have no '" + name + "': they cannot read files, start programs or load binary code";
     if (const auto best = nearest(name, global_names()); label == std::string("(global") && !best.empty())
       return "did you mean '" + best + "'?";
@@ -139,7 +140,7 @@ fs::path find_module(const std::string& name, const ScriptContext& context) {
        {context.script().parent_path(), context.options().library, context.experiments()}) {
     std::error_code error;
     const fs::path root = fs::canonical(folder, error);
-    if (error || std::ranges::count(folders, root.string()) != 0) continue;
+    if (error || contains(folders, root.string())) continue;
     folders.push_back(root);
     fs::path found = fs::canonical(root / file, error);
     if (error || !fs::is_regular_file(found)) continue;

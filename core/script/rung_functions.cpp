@@ -77,7 +77,7 @@ std::map<std::string, std::string> hashed_files(const std::vector<std::string>& 
 }
 
 /// The change of a program that a rung's table describes.
-void take_change(Rung& rung, const LuaTable& table, const ScriptContext& context) {
+void read_change(Rung& rung, const LuaTable& table, const ScriptContext& context) {
   ProgramChange change{.rung = rung.name,
                        .command = command_words(table, "command", "rush.rung", context),
                        .args = command_words(table, "args", "rush.rung", context)};
@@ -103,8 +103,8 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
     rung.expect = fields_of<Published>().read(to_json(*expect, "expect"), rung.where);
   rung.replace = words_of(table, "replace");
   rung.without = words_of(table, "without");
-  if (const auto* over = table.find("over")) rung.over = over->text();
-  take_change(rung, table, context);
+  table.read("over", rung.over);
+  read_change(rung, table, context);
   if (!rung.replace.empty() && rung.plugins.empty())
     throw Error(ErrorCode::invalid_value, "rush.rung: replace needs a plugin of the rung as the replacement",
                 "to remove a plugin, use without = ...");
@@ -121,8 +121,8 @@ External program_of(const LuaTable& given, const std::string& who, const ScriptC
     throw Error(ErrorCode::missing_value, who + ": the command is empty",
                 R"(command = { "{python}", "train.py", ... })");
   if (const auto* effect = given.find("effect")) external.effect = effect_from_string(effect->text(), where);
-  if (const auto* interleave = given.find("interleave")) external.interleave = interleave->json().get<bool>();
-  if (const auto* headline = given.find("headline")) external.headline = headline->json().get<bool>();
+  given.read("interleave", external.interleave);
+  given.read("headline", external.headline);
   external.requirements = named_file(given, "requirements", who, context);
   external.packages = named_file(given, "packages", who, context);
   external.files = hashed_files(external.command, given, who, context);
@@ -155,7 +155,7 @@ Object external(ScriptContext& context, const Call& call) {
   const LuaTable& given = call.arguments.at("rung").table();
   Rung rung{.name = one_line(given.at("name").text(), "the name of a rung"), .where = call.where};
   rung.settings = settings_of(given);
-  if (const auto* over = given.find("over")) rung.over = over->text();
+  given.read("over", rung.over);
   rung.external = program_of(given, "rush.external", context, call.where);
   return rung;
 }

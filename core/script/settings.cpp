@@ -8,6 +8,15 @@
 namespace optrush {
 namespace {
 constexpr size_t kLongestLine = 80;
+
+/// The absolute path of an existing folder, or an empty path.
+std::string folder_of(const OptionSchema& option, const std::string& path, const ScriptContext& context) {
+  const auto folder = path.empty() ? std::filesystem::path() : context.resolve(path);
+  if (!path.empty() && !std::filesystem::is_directory(folder))
+    throw Error(ErrorCode::missing_file, "option '" + option.name + "': no folder '" + folder.string() + "'",
+                context.start_of(path));
+  return folder;
+}
 }  // namespace
 
 Json settings_of(const LuaTable& table) {
@@ -21,13 +30,10 @@ Json settings_of(const LuaTable& table) {
   }
   if (const auto* data = table.find("data")) settings["data"] = to_json(data->object<DataSpec>());
   if (const auto* train = table.find("train")) settings["train"] = to_json(*train, "train");
-  if (const auto* device = table.find("device")) settings["device"] = device->json();
-  if (const auto* threads = table.find("threads")) settings["threads"] = threads->json();
-  if (const auto* env = table.find("env")) {
-    settings["env"] = Json::object();  // an empty Lua table may be a list
-    for (const auto& [name, value] : env->table().fields) settings["env"][name] = value.text();
-  }
-  if (const auto* timeout = table.find("timeout")) settings["timeout_s"] = timeout->json();
+  if (const auto* env = table.find("env")) settings["env"] = to_json(*env, "env");
+  for (const auto& [name, in_spec] :
+       {std::pair("device", "device"), {"threads", "threads"}, {"timeout", "timeout_s"}})
+    if (const auto* value = table.find(name)) settings[in_spec] = value->json();
   return settings;
 }
 
@@ -52,15 +58,6 @@ std::string one_line(const std::string& text, const std::string& what) {
                 what + " contains an invisible character, such as a line end: '" + printable(text) + "'",
                 "remove the character: tables and charts show the text");
   return text;
-}
-
-/// The absolute path of an existing folder, or an empty path.
-std::string folder_of(const OptionSchema& option, const std::string& path, const ScriptContext& context) {
-  const auto folder = path.empty() ? std::filesystem::path() : context.resolve(path);
-  if (!path.empty() && !std::filesystem::is_directory(folder))
-    throw Error(ErrorCode::missing_file, "option '" + option.name + "': no folder '" + folder.string() + "'",
-                context.start_of(path));
-  return folder;
 }
 
 PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext& context,

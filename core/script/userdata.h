@@ -6,9 +6,8 @@
 #include "script/objects.h"
 
 namespace optrush {
-// Objects in Lua, and the conversion of C++ exceptions to Lua errors. Lua is built as C, so its errors are
-// longjmps that run no destructors. C++ objects with destructors may live only inside attempt(), which raises
-// no Lua error, or inside a userdata, which Lua collects.
+// Objects in Lua, and C++ exceptions as Lua errors. These are longjmps that run no destructors, so C++
+// objects with destructors may live only inside attempt() or inside a userdata.
 
 class ScriptContext;
 ScriptContext& context_of(lua_State*);
@@ -32,8 +31,7 @@ void keep_failure(lua_State*, Object& failure) noexcept;
 [[noreturn]] void raise(lua_State*, const Object& failure);
 
 /// Runs `body(slot)`, in which C++ objects may live, on an Object from push_object(). Returns false if it
-/// threw; then the slot holds the failure, which the caller raises. `body` must be trivially destructible,
-/// because the Lua error jumps over it.
+/// threw; then the slot holds the failure, which the caller raises. The Lua error jumps over `body`.
 template <class Body>
 bool attempt(lua_State* lua, Object& slot, const Body& body) noexcept {
   static_assert(std::is_trivially_destructible_v<Body>);

@@ -1,5 +1,4 @@
-// Autocast for the simulated device, with LibTorch's lists of operators for a GPU. LibTorch registers none
-// for a device from outside.
+// Autocast for the simulated device, with LibTorch's lists of operators for a GPU. LibTorch registers none.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

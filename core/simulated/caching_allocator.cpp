@@ -47,12 +47,7 @@ CachingAllocator::Blocks::iterator CachingAllocator::find_free(int64_t bytes, in
   return blocks_.find(std::get<2>(*found));
 }
 
-CachingAllocator::Blocks::iterator CachingAllocator::take_segment(int64_t bytes, int64_t stream, bool small) {
-  int64_t size = rounded(bytes, kRoundLarge);
-  if (small)
-    size = kSmallBuffer;
-  else if (bytes < static_cast<int64_t>(kMinLargeAlloc))
-    size = settings_.large_segment;
+CachingAllocator::Blocks::iterator CachingAllocator::new_segment(int64_t size, int64_t stream, bool small) {
   const int64_t address = next_segment_;
   next_segment_ += kAddresses;
   reserved_ += size;
@@ -61,16 +56,21 @@ CachingAllocator::Blocks::iterator CachingAllocator::take_segment(int64_t bytes,
   return made;
 }
 
+CachingAllocator::Blocks::iterator CachingAllocator::take_segment(int64_t bytes, int64_t stream, bool small) {
+  int64_t size = rounded(bytes, kRoundLarge);
+  if (small)
+    size = kSmallBuffer;
+  else if (bytes < static_cast<int64_t>(kMinLargeAlloc))
+    size = settings_.large_segment;
+  return new_segment(size, stream, small);
+}
+
 CachingAllocator::Blocks::iterator CachingAllocator::grow_segment(int64_t bytes, int64_t stream, bool small) {
   const int64_t page = small ? static_cast<int64_t>(kSmallBuffer) : settings_.large_segment;
   const auto known = expandable_.find({stream, small});
   if (known == expandable_.end()) {
-    const int64_t size = rounded(bytes, static_cast<size_t>(page)), address = next_segment_;
-    next_segment_ += kAddresses;
-    reserved_ += size;
-    expandable_[{stream, small}] = address;
-    const auto made = blocks_.emplace(address, Block{size, stream, address, small, false}).first;
-    set_free(made, true);
+    const auto made = new_segment(rounded(bytes, static_cast<size_t>(page)), stream, small);
+    expandable_[{stream, small}] = made->first;
     return made;
   }
   auto last = std::prev(blocks_.lower_bound(known->second + kAddresses));

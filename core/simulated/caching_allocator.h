@@ -5,8 +5,7 @@
 #include <tuple>
 
 namespace optrush::simulated {
-/// A model of LibTorch's caching allocator for CUDA (c10/cuda/CUDACachingAllocator): the memory that it takes
-/// from the driver for a sequence of allocations.
+/// A model of the memory that LibTorch's caching allocator takes from CUDA (c10/cuda/CUDACachingAllocator).
 ///
 /// Requests are rounded up to 512 bytes. A request of at most 1 MiB gets a part of a 2 MiB segment, one below
 /// 10 MiB a part of a 20 MiB segment, and a larger one a segment of its size rounded up to 2 MiB. The
@@ -43,6 +42,7 @@ class CachingAllocator {
   using BySize = std::set<std::tuple<int64_t, int64_t, int64_t>>;  ///< stream, size, address
 
   Blocks::iterator find_free(int64_t bytes, int64_t stream, bool small);
+  Blocks::iterator new_segment(int64_t size, int64_t stream, bool small);
   Blocks::iterator take_segment(int64_t bytes, int64_t stream, bool small);
   Blocks::iterator grow_segment(int64_t bytes, int64_t stream, bool small);
   void set_free(Blocks::iterator, bool free);

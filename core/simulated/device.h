@@ -8,8 +8,7 @@
 /// A device without hardware, registered as LibTorch's PrivateUse1. Like a GPU, it is not the CPU, has its
 /// own autocast, and refuses operators that mix it with the CPU. It has two kinds. `none` runs operators on
 /// shapes only and counts the bytes of tensors: a forecast of a step without memory or time. `host` keeps
-/// values in host memory and computes with CPU kernels, so code that would fail on a GPU because it is
-/// another device fails here.
+/// values in host memory and computes with CPU kernels, so code that takes a GPU for the CPU fails here.
 namespace optrush::simulated {
 enum class Values : uint8_t {
   none,  ///< only sizes, strides and types
@@ -25,11 +24,9 @@ struct Form {
   std::string architecture;
 };
 
-/// Registers the device in LibTorch, which changes the tables of all operators. open() does so at its first
-/// call.
+/// Registers the device in LibTorch, which changes the tables of all operators. open() calls it.
 void register_device();
-/// Opens "simulated:0" with this kind and form and resets its memory counters. Tensors of another kind must
-/// not exist.
+/// Opens "simulated:0" with this kind and form and resets its counters. No tensor of another kind may exist.
 at::Device open(Values, Form = {});
 
 Values values();

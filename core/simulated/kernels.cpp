@@ -198,8 +198,7 @@ Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
     if (waits) ++state.waits;
   }
   if (values() == Values::none) {
-    // A copy to the host without a wait is allowed, because it may only come back later: offloaded
-    // activations.
+    // A copy to the host without a wait is allowed, because it may come back later (offloading).
     if (!to.is_privateuseone() && waits) no_values();
     return to;
   }
@@ -232,8 +231,7 @@ const Tensor& resize(const Tensor& self, c10::IntArrayRef size, std::optional<at
   return at::native::resize_(self, size, format);
 }
 
-/// Selects math if no fused kernel is allowed, cuDNN if a GPU tries it first, and FlashAttention for all
-/// others, which keep and create tensors of the same sizes.
+/// Math if no fused kernel is allowed, cuDNN if a GPU tries it first, otherwise FlashAttention.
 int64_t attention_kernel(const Tensor& q, const Tensor&, const Tensor&, const std::optional<Tensor>& mask,
                          double, bool, std::optional<double>, bool) {
   constexpr int64_t kMath = 0, kFlash = 1, kEfficient = 2, kCudnn = 3;  // of at::SDPBackend

@@ -13,8 +13,7 @@ namespace {
 constexpr int64_t kKibi = 1024;
 
 /// The workspace of cuBLAS and cuBLASLt in LibTorch (aten/src/ATen/cuda/CublasHandlePool): from
-/// CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., otherwise :4096:2:16:8, and 32 MiB from Hopper on (sm_89 is
-/// Ada).
+/// CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., otherwise :4096:2:16:8, and 32 MiB from Hopper on.
 int64_t cublas_workspace(const std::string& architecture) {
   const std::string config = environment_variable("CUBLAS_WORKSPACE_CONFIG");
   static const std::regex kPart(":([0-9]{1,9}):([0-9]{1,9})");
@@ -90,22 +89,11 @@ void Ledger::changed() {
   if (now_.total() > peak_.total()) peak_ = now_;
 }
 
-Memory Ledger::now() const {
+Ledger::Use Ledger::use() const {
   const std::lock_guard lock(mutex_);
-  return now_;
+  return {now_, peak_, blocks_ ? blocks_->reserved() : 0, peak_pinned_};
 }
-Memory Ledger::peak() const {
-  const std::lock_guard lock(mutex_);
-  return peak_;
-}
-int64_t Ledger::reserved() const {
-  const std::lock_guard lock(mutex_);
-  return blocks_ ? blocks_->reserved() : 0;
-}
-int64_t Ledger::peak_pinned() const {
-  const std::lock_guard lock(mutex_);
-  return peak_pinned_;
-}
+
 void Ledger::reset_peak() {
   const std::lock_guard lock(mutex_);
   peak_ = now_;

@@ -18,17 +18,17 @@ class Ledger {
   /// Allocates a block. Returns its address on a simulated GPU, which give_back() needs.
   int64_t take(int64_t bytes, int64_t stream);
   void give_back(int64_t bytes, int64_t address);
-  /// Notes a matrix product on this thread and stream. The thread's cuBLAS handle then has a workspace for
-  /// the stream, which is kept.
+  /// Notes a matrix product on this thread and stream. Its cuBLAS handle then keeps a workspace.
   void multiply(int64_t stream);
   /// Pinned host memory. On a simulated CPU it is ordinary memory of the device.
   void pin(int64_t bytes);
   void unpin(int64_t bytes);
 
-  Memory now() const;
-  Memory peak() const;
-  int64_t reserved() const;
-  int64_t peak_pinned() const;
+  struct Use {
+    Memory now, peak;
+    int64_t reserved, peak_pinned;
+  };
+  Use use() const;
   void reset_peak();
 
  private:

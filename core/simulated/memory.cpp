@@ -87,10 +87,10 @@ at::Device open(Values values, Form form) {
 
 Values values() { return State::instance().values; }
 const Form& form() { return State::instance().form; }
-Memory allocated() { return State::instance().ledger->now(); }
-Memory peak() { return State::instance().ledger->peak(); }
-int64_t reserved() { return State::instance().ledger->reserved(); }
-int64_t peak_pinned() { return State::instance().ledger->peak_pinned(); }
+Memory allocated() { return State::instance().ledger->use().now; }
+Memory peak() { return State::instance().ledger->use().peak; }
+int64_t reserved() { return State::instance().ledger->use().reserved; }
+int64_t peak_pinned() { return State::instance().ledger->use().peak_pinned; }
 void reset_peak() { State::instance().ledger->reset_peak(); }
 
 Counts counts() {

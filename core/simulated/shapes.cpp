@@ -1,5 +1,4 @@
-// Shape rules for operators that LibTorch has only in Python or not at all. Temporary memory of such kernels
-// is also allocated here, so that it counts for the peak.
+// Shape rules for operators that LibTorch lacks in C++. Their temporary memory counts for the peak.
 #include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
 #include <ATen/WrapDimUtils.h>
@@ -88,8 +87,7 @@ void gpu_attention_forward(Call& call) {
              state, Tensor()});
 }
 
-/// The same kernels with (B, S, H, K) arguments: out, lse, the generator's state, an empty tensor, and a
-/// debug mask.
+/// The same kernels with (B, S, H, K) arguments: out, lse, generator state, an empty tensor, debug mask.
 void window_forward(Call& call) {
   const Tensor q = call.tensor(0);
   const Tensor lse = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
@@ -146,8 +144,7 @@ void matmul_into(Call& call, const Tensor& a, const Tensor& b, const c10::IValue
   const auto result = type.isNone() ? a.scalar_type() : type.toScalarType();
   call.give({at::empty({a.size(0), b.size(1)}, a.options().dtype(result))});
 }
-/// Rows times the matrix of their group (2-D times 3-D), or the products of the rows of each group (2-D times
-/// 2-D).
+/// Rows times the matrix of their group (2-D times 3-D), or products of each group's rows (2-D times 2-D).
 void grouped_matmul(Call& call) {
   const Tensor a = call.tensor(0), b = call.tensor(1);
   if (b.dim() == 3)

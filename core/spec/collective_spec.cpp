@@ -14,9 +14,4 @@ Record<CollectiveSpec> record_of(const CollectiveSpec*) {
       .field("repeat", &T::repeat, "calls per step, to reduce the share of other work",
              {.min = 1, .max = 100000});
 }
-
-CollectiveSpec collective_from_json(const Json& json, const std::string& where) {
-  return fields_of<CollectiveSpec>().read(json, where);
-}
-Json to_json(const CollectiveSpec& spec) { return record::written(spec); }
 }  // namespace optrush

@@ -11,6 +11,4 @@ struct CollectiveSpec {
   int64_t repeat = 1;                ///< consecutive calls in a step
 };
 Record<CollectiveSpec> record_of(const CollectiveSpec*);
-CollectiveSpec collective_from_json(const Json&, const std::string& where);
-Json to_json(const CollectiveSpec&);
 }  // namespace optrush

@@ -13,7 +13,6 @@ bool is_chat(const Json& line);
 Json first_data_line(const std::filesystem::path&);
 
 /// Throws an Error if the file has the form of another program (Parquet, CSV, an archive), or if its first
-/// line is a document for `preferences` or a pair of answers for `documents`. `kind` is the kind of a
-/// DataSpec.
+/// line is a document for `preferences` or a pair of answers for `documents`. `kind`: of a DataSpec.
 void check_lines(const std::filesystem::path&, const std::string& kind, const std::string& where);
 }  // namespace optrush

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "optrush/error.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

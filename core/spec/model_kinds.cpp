@@ -4,25 +4,27 @@
 #include "optrush/error.h"
 #include "spec/collective_spec.h"
 #include "spec/operator_spec.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 
 namespace optrush {
+namespace {
+template <class T>
+Json validated(const Json& model, const std::string& where) {
+  return to_json(fields_of<T>().read(model, where));
+}
+}  // namespace
+
 const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> kinds = {
       {"llama",
        [](const Json& json, const std::string& where) { return to_json(llama_from_json(json, where)); },
-       [] { return fields_of<LlamaSpec>().options(); }},
-      {"operator",
-       [](const Json& json, const std::string& where) { return to_json(operator_from_json(json, where)); },
-       [] { return fields_of<OperatorSpec>().options(); },
+       options_of<LlamaSpec>},
+      {"operator", validated<OperatorSpec>, options_of<OperatorSpec>,
        [](const Json& model, const TrainSpec& train) {
-         return operator_work(operator_from_json(model, "model"), train);
+         return operator_work(fields_of<OperatorSpec>().read(model, "model"), train);
        }},
-      {"collective",
-       [](const Json& json, const std::string& where) { return to_json(collective_from_json(json, where)); },
-       [] { return fields_of<CollectiveSpec>().options(); }},
+      {"collective", validated<CollectiveSpec>, options_of<CollectiveSpec>},
       // A program of the user trains its own model.
       {"program",
        [](const Json& json, const std::string& where) {

@@ -1,8 +1,25 @@
 #include "spec/operator_spec.h"
 #include "optrush/error.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
+namespace {
+void check_operator(const OperatorSpec& spec) {
+  const bool headed = spec.op == "position" || spec.op == "attention";
+  if (headed && spec.dim % spec.n_heads != 0)
+    throw Error(ErrorCode::invalid_value,
+                "model.dim (" + std::to_string(spec.dim) + ") is not a multiple of model.n_heads (" +
+                    std::to_string(spec.n_heads) + ")",
+                "change one of them");
+  if (spec.op == "position" && spec.dim / spec.n_heads % 2 != 0)
+    throw Error(ErrorCode::invalid_value,
+                "heads of " + std::to_string(spec.dim / spec.n_heads) + " cannot be rotated in pairs",
+                "make model.dim / model.n_heads even");
+  if (spec.op == "head_loss" && spec.repeat != 1)
+    throw Error(ErrorCode::conflict,
+                "model.repeat does not apply to head_loss, whose output is a single number", "leave it out");
+}
+}  // namespace
+
 int64_t OperatorSpec::operands() const {
   if (op == "add_norm" || op == "position") return 2;
   if (op == "attention") return 3;         // q, k, v
@@ -24,27 +41,7 @@ Record<OperatorSpec> record_of(const OperatorSpec*) {
       .field("vocab_size", &T::vocab_size, "vocabulary of the operator head_loss",
              {.min = 2, .max = kLargest})
       .field("repeat", &T::repeat, "calls per step, to reduce the share of other work",
-             {.min = 1, .max = 1000});
+             {.min = 1, .max = 1000})
+      .then(check_operator);
 }
-
-OperatorSpec operator_from_json(const Json& json, const std::string& where) {
-  OperatorSpec spec = fields_of<OperatorSpec>().read(json, where);
-  const bool headed = spec.op == "position" || spec.op == "attention";
-  if (headed && spec.dim % spec.n_heads != 0)
-    throw Error(ErrorCode::invalid_value,
-                "model.dim (" + std::to_string(spec.dim) + ") is not a multiple of model.n_heads (" +
-                    std::to_string(spec.n_heads) + ")",
-                "change one of them", where);
-  if (spec.op == "position" && spec.dim / spec.n_heads % 2 != 0)
-    throw Error(ErrorCode::invalid_value,
-                "heads of " + std::to_string(spec.dim / spec.n_heads) + " cannot be rotated in pairs",
-                "make model.dim / model.n_heads even", where);
-  if (spec.op == "head_loss" && spec.repeat != 1)
-    throw Error(ErrorCode::conflict,
-                "model.repeat does not apply to head_loss, whose output is a single number", "leave it out",
-                where);
-  return spec;
-}
-
-Json to_json(const OperatorSpec& spec) { return record::written(spec); }
 }  // namespace optrush

@@ -1,8 +1,6 @@
 #pragma once
 #include <string>
 
-#include "optrush/spec.h"
-#include "spec/record.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -17,10 +15,8 @@ struct OperatorSpec {
   /// Number of input tensors of shape (micro_batch, seq_len, dim).
   int64_t operands() const;
 };
+/// Reading throws an Error if n_heads does not divide dim, or if head_loss is repeated.
 Record<OperatorSpec> record_of(const OperatorSpec*);
-/// Throws an Error if n_heads does not divide dim, or if head_loss is repeated.
-OperatorSpec operator_from_json(const Json&, const std::string& where);
-Json to_json(const OperatorSpec&);
 
 /// The work that any implementation of an operator must do in a step: bytes to move, and the FLOPs of its
 /// formulas (docs/guides/operators_and_hardware.md).

@@ -36,18 +36,6 @@ LlamaSpec small(int64_t dim, int64_t n_layers, int64_t n_heads, int64_t n_kv_hea
           .ffn_dim = ffn_dim};
 }
 
-LlamaSpec olmo_1b() {
-  return {.vocab_size = 50304,
-          .dim = 2048,
-          .n_layers = 16,
-          .n_heads = 16,
-          .n_kv_heads = 16,
-          .ffn_dim = 8192,
-          .norm = NormKind::layernorm_without_parameters,
-          .rope_theta = 10000,
-          .tie_embeddings = true};
-}
-
 // Qwen 2.5 (config.json of the published weights).
 LlamaSpec qwen2_5(int64_t dim, int64_t n_layers, int64_t n_heads, int64_t ffn_dim) {
   return {.vocab_size = 151936,
@@ -74,42 +62,6 @@ LlamaSpec qwen3(int64_t dim, int64_t ffn_dim) {
           .rope_theta = 1000000};
 }
 
-LlamaSpec olmo2_1b() {
-  return {.vocab_size = 100352,
-          .dim = 2048,
-          .n_layers = 16,
-          .n_heads = 16,
-          .n_kv_heads = 16,
-          .ffn_dim = 8192,
-          .norm_placement = NormPlacement::after,
-          .norm_eps = 1e-6,
-          .qk_norm = QkNorm::whole,
-          .rope_theta = 500000,
-          .tie_embeddings = false};
-}
-
-LlamaSpec smollm3_3b() {
-  return {.vocab_size = 128256,
-          .dim = 2048,
-          .n_layers = 36,
-          .n_heads = 16,
-          .n_kv_heads = 4,
-          .ffn_dim = 11008,
-          .norm_eps = 1e-6,
-          .rope_theta = 5000000,
-          .layers_without_rope = {3, 7, 11, 15, 19, 23, 27, 31, 35}};
-}
-
-LlamaSpec mistral_7b() {
-  return {.vocab_size = 32000,
-          .dim = 4096,
-          .n_layers = 32,
-          .n_heads = 32,
-          .n_kv_heads = 8,
-          .ffn_dim = 14336,
-          .window = 4096,
-          .tie_embeddings = false};
-}
 /// Gemma 3: five layers with a window of 512 for each layer with full attention.
 LlamaSpec gemma3(int64_t dim, int64_t n_layers, int64_t ffn_dim) {
   LlamaSpec spec{.vocab_size = 262144,
@@ -141,17 +93,58 @@ const std::vector<Preset>& llama_presets() {
       {"llama-3.2-3b", "Llama 3.2 3B", llama3(3072, 28, 24, 128, 8192, 32, true)},
       {"llama-3.1-8b", "Llama 3.1 8B", llama3(4096, 32, 32, 128, 14336, 8, false)},
       {"llama-3.1-70b", "Llama 3.1 70B", llama3(8192, 80, 64, 128, 28672, 8, false)},
-      {"olmo-1b", "OLMo 1B: LayerNorm without parameters", olmo_1b()},
-      {"olmo-2-1b", "OLMo 2 1B: norms behind attention and MLP, and of queries and keys", olmo2_1b()},
+      {"olmo-1b",
+       "OLMo 1B: LayerNorm without parameters",
+       {.vocab_size = 50304,
+        .dim = 2048,
+        .n_layers = 16,
+        .n_heads = 16,
+        .n_kv_heads = 16,
+        .ffn_dim = 8192,
+        .norm = NormKind::layernorm_without_parameters,
+        .rope_theta = 10000,
+        .tie_embeddings = true}},
+      {"olmo-2-1b",
+       "OLMo 2 1B: norms behind attention and MLP, and of queries and keys",
+       {.vocab_size = 100352,
+        .dim = 2048,
+        .n_layers = 16,
+        .n_heads = 16,
+        .n_kv_heads = 16,
+        .ffn_dim = 8192,
+        .norm_placement = NormPlacement::after,
+        .norm_eps = 1e-6,
+        .qk_norm = QkNorm::whole,
+        .rope_theta = 500000,
+        .tie_embeddings = false}},
       {"qwen2.5-0.5b", "Qwen 2.5 0.5B: biases of queries, keys and values", qwen2_5(896, 24, 14, 4864)},
       {"qwen2.5-1.5b", "Qwen 2.5 1.5B", qwen2_5(1536, 28, 12, 8960)},
       {"qwen3-0.6b", "Qwen 3 0.6B: norms of the heads of queries and keys", qwen3(1024, 3072)},
       {"qwen3-1.7b", "Qwen 3 1.7B", qwen3(2048, 6144)},
-      {"smollm3-3b", "SmolLM3 3B: every fourth layer without rotary embedding", smollm3_3b()},
+      {"smollm3-3b",
+       "SmolLM3 3B: every fourth layer without rotary embedding",
+       {.vocab_size = 128256,
+        .dim = 2048,
+        .n_layers = 36,
+        .n_heads = 16,
+        .n_kv_heads = 4,
+        .ffn_dim = 11008,
+        .norm_eps = 1e-6,
+        .rope_theta = 5000000,
+        .layers_without_rope = {3, 7, 11, 15, 19, 23, 27, 31, 35}}},
       {"gemma-3-270m", "Gemma 3 270M: GEGLU, norms before and after, windows of 512 positions",
        gemma3(640, 18, 2048)},
       {"gemma-3-1b", "Gemma 3 1B, text", gemma3(1152, 26, 6912)},
-      {"mistral-7b", "Mistral 7B v0.1: sliding window of 4,096 positions", mistral_7b()},
+      {"mistral-7b",
+       "Mistral 7B v0.1: sliding window of 4,096 positions",
+       {.vocab_size = 32000,
+        .dim = 4096,
+        .n_layers = 32,
+        .n_heads = 32,
+        .n_kv_heads = 8,
+        .ffn_dim = 14336,
+        .window = 4096,
+        .tie_embeddings = false}},
   };
   return presets;
 }

@@ -36,13 +36,9 @@ struct FieldUse {
 
 namespace record {
 template <class M>
-struct IsOptional : std::false_type {};
+concept Optional = std::same_as<M, std::optional<typename M::value_type>>;
 template <class M>
-struct IsOptional<std::optional<M>> : std::true_type {};
-template <class M>
-struct IsVector : std::false_type {};
-template <class M>
-struct IsVector<std::vector<M>> : std::true_type {};
+concept List = std::same_as<M, std::vector<typename M::value_type>>;
 /// A list of (name, value) or a map by name: an object in JSON.
 template <class M>
 concept Named = requires(M m) {
@@ -96,9 +92,9 @@ OptionSchema schema_of() {
   else if constexpr (std::is_enum_v<M>) {
     schema.type = "string";
     if constexpr (requires { names_of(M{}); }) schema.choices = {names_of(M{}).begin(), names_of(M{}).end()};
-  } else if constexpr (IsOptional<M>::value) {
+  } else if constexpr (Optional<M>) {
     schema = schema_of<typename M::value_type>();
-  } else if constexpr (IsVector<M>::value && !Named<M>) {
+  } else if constexpr (List<M> && !Named<M>) {
     if constexpr (Scalar<typename M::value_type> || std::is_enum_v<typename M::value_type>)
       schema = schema_of<typename M::value_type>();
     schema.type = std::same_as<M, std::vector<int64_t>> ? "integer[]" : "list";
@@ -116,13 +112,13 @@ Json written(const M& value, const OptionSchema& schema = schema_of<M>(), bool i
     return value;
   } else if constexpr (std::is_enum_v<M>) {
     return schema.choices.at(static_cast<size_t>(value));
-  } else if constexpr (IsOptional<M>::value) {
+  } else if constexpr (Optional<M>) {
     return value ? written(*value, schema, integer) : Json();
   } else if constexpr (Named<M>) {
     Json object = Json::object();
     for (const auto& [name, one] : value) object[name] = written(one, schema, integer);
     return object;
-  } else if constexpr (IsVector<M>::value) {
+  } else if constexpr (List<M>) {
     Json list = Json::array();
     for (const auto& one : value) list.push_back(written(one, schema, integer));
     return list;
@@ -139,7 +135,7 @@ M taken(const Json& json, const Expected& expected) {
     return expected.schema.type.empty() ? json : checked(json, expected);
   } else if constexpr (std::is_enum_v<M>) {
     return static_cast<M>(position(json, expected));
-  } else if constexpr (IsOptional<M>::value) {
+  } else if constexpr (Optional<M>) {
     const bool none = json.is_null() || (expected.given && json.is_object() && json.empty());
     return none ? M() : M(taken<typename M::value_type>(json, expected));
   } else if constexpr (Named<M>) {
@@ -148,12 +144,12 @@ M taken(const Json& json, const Expected& expected) {
     const Json object = checked(json, expected);
     for (const auto& [key, value] : object.items()) {
       const std::string name = expected.name + (expected.given ? "." + key : ", '" + key + "'");
-      if (IsOptional<Value>::value || expected.given || !value.is_null())
+      if (Optional<Value> || expected.given || !value.is_null())
         values.insert(values.end(),
                       {key, taken<Value>(value, Expected{schema_of<Value>(), name, expected.given})});
     }
     return values;
-  } else if constexpr (IsVector<M>::value) {
+  } else if constexpr (List<M>) {
     M values;
     if (!has_items(json, expected)) return values;
     const Expected item{schema_of<typename M::value_type>(), expected.name, expected.given};
@@ -175,12 +171,12 @@ Json described(const OptionSchema& schema = schema_of<M>(), bool integer = false
     return of_option(schema, integer);
   } else if constexpr (std::same_as<M, Json>) {
     return schema.type.empty() ? Json::object() : of_option(schema, integer);
-  } else if constexpr (IsOptional<M>::value) {
+  } else if constexpr (Optional<M>) {
     return described<typename M::value_type>(schema, integer);
   } else if constexpr (Named<M>) {
     using Value = std::remove_cvref_t<decltype(M().begin()->second)>;
-    return object_of(described<Value>(schema_of<Value>(), integer), IsOptional<Value>::value);
-  } else if constexpr (IsVector<M>::value) {
+    return object_of(described<Value>(schema_of<Value>(), integer), Optional<Value>);
+  } else if constexpr (List<M>) {
     return list_of(described<typename M::value_type>(schema_of<typename M::value_type>(), integer));
   } else {
     return fields_of<M>().schema();
@@ -246,8 +242,7 @@ class Record {
     fields_.subject = std::move(subject);
     fields_.doc = std::move(doc);
   }
-  /// Of values that a user gives: null is no value, and messages name a field as "train.lr". Default values
-  /// are those of the struct.
+  /// Of values that a user gives: null is no value, and messages name a field as "train.lr".
   static Record given(std::string subject) {
     Record record(std::move(subject));
     record.fields_.given = true;
@@ -335,4 +330,12 @@ const Record<T>& fields_of() {
   static const Record<T> record = record_of(static_cast<const T*>(nullptr));
   return record;
 }
+/// Its fields as options.
+template <class T>
+std::vector<OptionSchema> options_of() {
+  return fields_of<T>().options();
+}
+template <class T>
+requires requires(const T* object) { record_of(object); }
+Json to_json(const T& object) { return fields_of<T>().write(object); }
 }  // namespace optrush

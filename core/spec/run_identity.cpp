@@ -59,12 +59,12 @@ std::string spec_sha256(const RunSpec& spec) { return sum_of(counted(spec, /*tra
 std::string training_sha256(const RunSpec& spec) { return sum_of(counted(spec, /*training=*/true)); }
 
 std::string changes_of_spec(const RunSpec& before, const RunSpec& now, bool training) {
-  constexpr size_t kMostTold = 4;
+  constexpr size_t kMostShown = 4;
   std::vector<std::string> changes;
   add_changes("", counted(before, training), counted(now, training), changes);
   const size_t all = changes.size();
-  if (all > kMostTold) changes.resize(kMostTold);
-  return join(changes) + (all > kMostTold ? ", and " + std::to_string(all - kMostTold) + " more" : "");
+  if (all > kMostShown) changes.resize(kMostShown);
+  return join(changes) + (all > kMostShown ? ", and " + std::to_string(all - kMostShown) + " more" : "");
 }
 
 std::vector<std::string> input_paths(const RunSpec& spec) {

@@ -10,13 +10,10 @@ std::string spec_sha256(const RunSpec&);
 /// The same, also without the fields that only distribute the work over ranks: number of ranks, micro-batch,
 /// accumulation and threads. Runs with equal values and equal global batches train the same.
 std::string training_sha256(const RunSpec&);
-/// The fields of these hashes that differ: "train.lr from 0.001 to 0.01, ..."; "" if none does. `training`:
-/// only those of training_sha256().
+/// The fields of these hashes that differ: "train.lr from 0.001 to 0.01". `training`: of training_sha256().
 std::string changes_of_spec(const RunSpec& before, const RunSpec& now, bool training = false);
-/// The files and folders that a run reads: its data, its validation data, its checkpoint and the state in
-/// `start`.
+/// The files and folders that a run reads: data, validation data, checkpoint and the state in `start`.
 std::vector<std::string> input_paths(const RunSpec&);
-/// A hash of the names, sizes and modification times of all files below input_paths(). It shows whether an
-/// input has changed.
+/// A hash of the names, sizes and modification times of all files below input_paths().
 std::string sum_of_inputs(const RunSpec&);
 }  // namespace optrush

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/contains.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "spec/model_kinds.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 
@@ -54,7 +54,7 @@ void check_run_variable(const std::string& name) {
   };
   if (name.starts_with("OPTRUSH_")) refuse("belongs to optrush itself", "set it for optrush itself");
   for (const auto& some : owned())
-    if (std::ranges::find(some.names, name) != some.names.end()) refuse(some.why, some.cure);
+    if (contains(some.names, name)) refuse(some.why, some.cure);
 }
 
 constexpr int kSchemaVersion = 1;
@@ -65,20 +65,6 @@ static_assert(kPurposes.size() == static_cast<size_t>(Purpose::drift) + 1);
 /// Fields that a rung may change. The controller sets the others.
 const std::vector<std::string> kSettings = {"model_kind", "model",   "data", "train",
                                             "device",     "threads", "env",  "timeout_s"};
-
-/// Merges `patch` into `base` recursively. Unlike in a JSON merge patch, null does not delete a field.
-void merge(Json& base, const Json& patch) {
-  if (!base.is_object() || !patch.is_object()) {
-    base = patch;
-    return;
-  }
-  for (const auto& [key, value] : patch.items()) {
-    if (base.contains(key))
-      merge(base[key], value);
-    else
-      base[key] = value;
-  }
-}
 
 bool replaces_data(const Json& base, const Json& settings) {
   const auto data = settings.find("data");
@@ -188,7 +174,19 @@ int64_t held_out(const RunSpec& spec) {
 RunSpec run_spec_from_json(const Json& json, const std::string& where) {
   return fields_of<RunSpec>().read(json, where);
 }
-Json to_json(const RunSpec& spec) { return record::written(spec); }
+
+void merge(Json& base, const Json& patch) {
+  if (!base.is_object() || !patch.is_object()) {
+    base = patch;
+    return;
+  }
+  for (const auto& [key, value] : patch.items()) {
+    if (base.contains(key))
+      merge(base[key], value);
+    else
+      base[key] = value;
+  }
+}
 
 RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where) {
   check_keys(settings, kSettings, "setting", "", where);

@@ -4,19 +4,31 @@
 
 #include "optrush/options.h"
 #include "optrush/spec.h"
+#include "spec/record.h"
 
 namespace optrush {
+inline constexpr int64_t kMostSteps = 1'000'000'000;
+
+/// The fields of each struct of a spec. Ranges and documentation are stated only here.
+Record<RopeScaling> record_of(const RopeScaling*);
+Record<Router> record_of(const Router*);
+Record<LatentAttention> record_of(const LatentAttention*);
+Record<DeltaNet> record_of(const DeltaNet*);
+Record<LlamaSpec> record_of(const LlamaSpec*);
+Record<DataSpec> record_of(const DataSpec*);
+Record<TrainSpec> record_of(const TrainSpec*);
+Record<ValidateSpec> record_of(const ValidateSpec*);
+Record<SaveSpec> record_of(const SaveSpec*);
+Record<SampleSpec> record_of(const SampleSpec*);
+Record<PluginUse> record_of(const PluginUse*);
+Record<RunSpec> record_of(const RunSpec*);
+
 /// Reading is strict: an unknown key is an Error with "did you mean", and a value out of range is an Error
 /// with the range. `where` is the place in the user's script. A missing field takes its default.
 LlamaSpec llama_from_json(const Json&, const std::string& where);
 /// With a checkpoint, only that field: the checkpoint determines the others.
 Json to_json(const LlamaSpec&);
-DataSpec data_from_json(const Json&, const std::string& where);
-Json to_json(const DataSpec&);
-TrainSpec train_from_json(const Json&, const std::string& where);
-Json to_json(const TrainSpec&);
 RunSpec run_spec_from_json(const Json&, const std::string& where);
-Json to_json(const RunSpec&);
 
 /// Whether a run validates on the held-out end of its training data (for random data: on other sequences).
 bool validates_on_own_data(const RunSpec&);
@@ -31,6 +43,8 @@ std::string length_of(const TrainSpec&);
 /// Checks a model of this kind and adds default values.
 Json validate_model(const std::string& kind, const Json& model, const std::string& where);
 
+/// Merges `patch` into `base` recursively. Unlike in a JSON merge patch, null does not delete a field.
+void merge(Json& base, const Json& patch);
 /// `base` with the settings of a rung, for example {"train": {"micro_batch": 8}, "device": "cpu"}. A changed
 /// `data.kind`, `model_kind` or `model.checkpoint` starts from the defaults of the new kind. Settings with
 /// `epochs` replace the default number of steps by the largest one. Throws like run_spec_from_json.

@@ -2,7 +2,6 @@
 
 #include "optrush/error.h"
 #include "spec/model_kinds.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -34,21 +33,17 @@ struct Part {
   const char* name;
   std::vector<OptionSchema> (*fields)();
 };
-template <class T>
-std::vector<OptionSchema> fields_as_options() {
-  return fields_of<T>().options();
-}
 /// The structs of a spec besides the kinds of models.
-constexpr std::array kParts = {Part{"data", fields_as_options<DataSpec>},
-                               Part{"train", fields_as_options<TrainSpec>},
-                               Part{"validate", fields_as_options<ValidateSpec>},
-                               Part{"save", fields_as_options<SaveSpec>},
-                               Part{"sample", fields_as_options<SampleSpec>},
-                               Part{"plugin_use", fields_as_options<PluginUse>},
-                               Part{"rope_scaling", fields_as_options<RopeScaling>},
-                               Part{"router", fields_as_options<Router>},
-                               Part{"latent", fields_as_options<LatentAttention>},
-                               Part{"delta_net", fields_as_options<DeltaNet>}};
+constexpr std::array kParts = {Part{"data", options_of<DataSpec>},
+                               Part{"train", options_of<TrainSpec>},
+                               Part{"validate", options_of<ValidateSpec>},
+                               Part{"save", options_of<SaveSpec>},
+                               Part{"sample", options_of<SampleSpec>},
+                               Part{"plugin_use", options_of<PluginUse>},
+                               Part{"rope_scaling", options_of<RopeScaling>},
+                               Part{"router", options_of<Router>},
+                               Part{"latent", options_of<LatentAttention>},
+                               Part{"delta_net", options_of<DeltaNet>}};
 }  // namespace
 
 std::vector<OptionSchema> spec_fields(const std::string& section) {

@@ -33,8 +33,7 @@ fs::path state_part(const fs::path& folder, int64_t step, int64_t rank) {
 }
 
 void write_record(const fs::path& folder, int64_t step, int64_t rank, const Json& record) {
-  // Written without line breaks, because a record may have many steps. The first line is the hash of the
-  // rest.
+  // The first line is the hash of the rest, which has no line breaks because it may have many steps.
   const std::string body = record.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   const std::string head = Json{{"schema_version", kRecordVersion}, {"sha256", sha256(body)}}.dump() + "\n";
   write_file(record_file(folder, step, rank), {head, body});

@@ -2,7 +2,6 @@
 
 #include "base/text.h"
 #include "optrush/error.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 
@@ -166,14 +165,4 @@ Record<SampleSpec> record_of(const SampleSpec*) {
       .field("tokens", &T::tokens, "number of tokens to generate for each prompt",
              {.min = 1, .max = kMostSampled});
 }
-
-DataSpec data_from_json(const Json& json, const std::string& where) {
-  return fields_of<DataSpec>().read(json, where);
-}
-Json to_json(const DataSpec& data) { return record::written(data); }
-
-TrainSpec train_from_json(const Json& json, const std::string& where) {
-  return fields_of<TrainSpec>().read(json, where);
-}
-Json to_json(const TrainSpec& train) { return record::written(train); }
 }  // namespace optrush

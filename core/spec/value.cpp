@@ -1,18 +1,19 @@
 #include "spec/value.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
 
+#include "base/contains.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {
 namespace {
-/// The value converted to the type of the schema, or a discarded value if it has another type. Ranges and
-/// choices are checked later.
+/// The value converted to the type of the schema, or a discarded value if it has another type.
 Json converted(const std::string& type, const Json& value) {
   const Json wrong(Json::value_t::discarded);
   if (type == "integer") {
@@ -48,9 +49,9 @@ Json converted(const std::string& type, const Json& value) {
 }
 
 /// The first string in `value` (a string or a list) that is not one of the choices.
-std::optional<std::string> stranger(const std::vector<std::string>& choices, const Json& value) {
+std::optional<std::string> not_a_choice(const std::vector<std::string>& choices, const Json& value) {
   for (const Json& item : value.is_array() ? value : Json::array({value}))
-    if (const auto word = item.get<std::string>(); !std::ranges::count(choices, word)) return word;
+    if (const auto word = item.get<std::string>(); !contains(choices, word)) return word;
   return {};
 }
 }  // namespace
@@ -60,6 +61,34 @@ std::string shown(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
   return text;
+}
+
+Json text_value(const std::string& text, const std::string& type) {
+  constexpr int64_t kMostBrackets = 1000;
+  if (type == "string") return text;
+  // Deeply nested text is refused, because the parser copies level by level.
+  if (std::ranges::count_if(text, [](char c) { return c == '[' || c == '{'; }) > kMostBrackets) return text;
+  Json value = Json::parse(text, nullptr, false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+double bytes_from(const Json& given, const std::string& what) {
+  if (given.is_number() && given.get<double>() > 0) return given.get<double>();
+  const std::string text = given.is_string() ? given.get<std::string>() : given.dump();
+  size_t end = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &end);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  const std::string unit = text.substr(std::min(text.find_first_not_of(' ', end), text.size()));
+  constexpr std::array<std::pair<const char*, double>, 5> kUnits = {
+      {{"B", 1}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30}}};
+  for (const auto& [name, bytes] : kUnits)
+    if (end > 0 && unit == name && number > 0 && std::isfinite(number * bytes)) return number * bytes;
+  throw Error(ErrorCode::invalid_value, what + " is '" + text + "'",
+              R"(give bytes, or "20GB", "512MB", "16GiB")");
 }
 
 bool is_name(std::string_view name) {
@@ -104,7 +133,7 @@ Json checked(const OptionSchema& schema, const Json& value, const std::string& s
       if (!schema.max.is_null() && number > schema.max) throw refuse({});
     }
   if (schema.choices.empty()) return result;
-  if (const auto word = stranger(schema.choices, result)) {
+  if (const auto word = not_a_choice(schema.choices, result)) {
     const auto best = meant(*word, schema.choices);
     throw refuse(best.empty() ? "" : "did you mean '" + best + "'?");
   }
@@ -118,7 +147,7 @@ void check_keys(const Json& json, const std::vector<std::string>& keys, const st
                 (owner.empty() ? noun + "s" : owner) + " must have named fields, but is " + shown(json), {},
                 where);
   for (const auto& [key, value] : json.items())
-    if (!std::ranges::count(keys, key))
+    if (!contains(keys, key))
       throw Error(ErrorCode::unknown_name,
                   "unknown " + noun + " '" + key + "'" + (owner.empty() ? "" : " of " + owner),
                   did_you_mean(key, keys), where);

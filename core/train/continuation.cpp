@@ -10,8 +10,7 @@
 
 namespace optrush {
 namespace {
-/// The sum of absolute values in fp64, computed in pieces: LibTorch makes a copy in fp64, and the copy of a
-/// whole parameter could be the largest tensor of a run.
+/// The sum of absolute values in fp64, computed in pieces: LibTorch makes a copy in fp64 of each.
 double sum_of_absolutes(const Tensor& flat) {
   constexpr int64_t kPiece = int64_t{1} << 20;
   Tensor sum = at::zeros({}, flat.options().dtype(at::kDouble));
@@ -31,8 +30,7 @@ std::vector<double> fingerprint(DataParallel& parallel) {
   return sums;
 }
 
-/// Whether steps that were made with another number of ranks or another micro-batch count for the speed: only
-/// if no step may be left to time.
+/// Whether steps that were made with another number of ranks or another micro-batch count for the speed.
 bool keeps_times(const Json& record, const RunSpec& spec) {
   const bool may_end_early = spec.train.epochs > 0 || spec.validate.patience > 0;
   return may_end_early || std::ssize(record.at("steps")) >= spec.train.steps;
@@ -53,13 +51,13 @@ void RunHistory::begin(RunRecord& record, Measurement& measurement, Batches& bat
     // They have the times of rank 0.
     if (session_.ranks().rank != 0 || (shares_otherwise() && !keeps_times(steps, session_.spec())))
       for (Json& step : steps.at("steps")) step["timed"] = false;
-    record.take_up(steps);
-    measurement.take_up_joules(record::taken<std::optional<double>>(before.at("joules"), "joules"));
+    record.resume(steps);
+    measurement.resume_joules(record::taken<std::optional<double>>(before.at("joules"), "joules"));
     interruptions_ = before.at("interruptions");
     fingerprint_ = before.at("fingerprint").is_null() ? fingerprint(session_.data_parallel())
                                                       : before.at("fingerprint").get<std::vector<double>>();
   }
-  if (session_.first_step() > 0) take_up_data(batches);
+  if (session_.first_step() > 0) resume_data(batches);
   const int64_t made = std::ssize(record.steps());
   first_step_ = session_.first_step() - made;
   if (made > 0 && !result()) interruptions_.push_back(session_.first_step());
@@ -92,7 +90,7 @@ std::optional<RunResult> RunHistory::result() const {
 }
 
 /// Samples of another order have other numbers; then the data start from the first one.
-void RunHistory::take_up_data(Batches& batches) {
+void RunHistory::resume_data(Batches& batches) {
   const int64_t step = session_.first_step();
   if (const auto& read = run_.read; !read) {
     if (run_.before.is_null())
@@ -100,9 +98,9 @@ void RunHistory::take_up_data(Batches& batches) {
           "the state has no data position (an earlier version saved it); its steps are assumed to have read "
           "batches of this run's size");
   } else if (read->order == batches.order()) {
-    batches.go_on(step, read->samples);
+    batches.resume_at(step, read->samples);
   } else {
-    batches.go_on(step, 0);
+    batches.resume_at(step, 0);
     session_.note(
         "the run that saved the state read different sequences (different data, seq_len, seed or order), "
         "so the data start from their first sequence");

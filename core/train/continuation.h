@@ -18,18 +18,15 @@ struct Continuation {
   std::optional<DataPosition> read = std::nullopt;  ///< the result of load_state(), if a state was loaded
 };
 
-/// The steps of a run before an interruption, and the record that is stored with each state so that a later
-/// process can continue.
+/// The steps before an interruption, and the record with each state from which a later process continues.
 class RunHistory {
  public:
   RunHistory(Session& session, Continuation run) : session_(session), run_(std::move(run)) {}
 
-  /// Takes over the steps that the interrupted run had made when it saved its state, notes the interruption,
-  /// and moves the data behind the last sample that was read. A run that begins stores a fingerprint of its
-  /// parameters.
+  /// Takes over the steps up to the loaded state, notes the interruption, and moves the data behind the last
+  /// sample that was read. A run that begins stores a fingerprint of its parameters.
   void begin(RunRecord&, Measurement&, Batches&);
-  /// The result of a run that was interrupted after its last save, when its result was known; none if steps
-  /// are left.
+  /// The result of a run that was interrupted after its last save, if no step was left.
   std::optional<RunResult> result() const;
   /// The number of the run's first step, which an earlier process may have made.
   int64_t first_step() const { return first_step_; }
@@ -40,12 +37,11 @@ class RunHistory {
                     const std::optional<RunResult>& end) const;
 
  private:
-  void take_up_data(Batches&);
+  void resume_data(Batches&);
   void note_interruptions();
   /// Notes what the run took from `start`. Throws an Error if the schedule of the learning rate has ended.
   void note_start();
-  /// Whether the steps so far were made with another number of ranks or another micro-batch, but the same
-  /// global batch.
+  /// Whether the steps so far were made with other ranks or micro-batches, but the same global batch.
   bool shares_otherwise() const;
   void note_other_ranks();
 

@@ -1,11 +1,13 @@
 #include "train/interleaving.h"
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "machine/environment.h"
-#include "machine/unix_address.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
 
@@ -19,12 +21,11 @@ constexpr const char* kVariable = "OPTRUSH_TURNS";
 }
 
 Descriptor connected_to(const std::string& path) {
-  const auto address = unix_address(path);
-  if (!address) fail("the path '" + path + "' is too long for a socket");
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
-    fail("no controller answers at '" + path + "': " + std::strerror(errno));
-  return socket;
+  try {
+    return connect_to(path);
+  } catch (const Error& e) {
+    fail(e.message());
+  }
 }
 }  // namespace
 

@@ -8,8 +8,7 @@
 #include "distributed/ranks.h"
 
 namespace optrush {
-/// This process's side of an interleaved round (docs/guides/running.md). It has the turn when it starts, and
-/// passes it on between steps.
+/// This process's side of an interleaved round (docs/guides/running.md). It starts with the turn.
 class Interleaving {
  public:
   /// `socket`: path of the controller's socket. Throws an Error if no controller answers.
@@ -45,8 +44,7 @@ class InterleavedSteps {
   /// `seconds_of_the_last`, which waits until the device has finished.
   bool next(const std::function<double()>& seconds_of_the_last);
   /// Whether the present step is timed. The first of several steps of a turn is not, because it fills the
-  /// caches that other runs have emptied. A turn of one step is timed, because such a step is too long for
-  /// caches to matter.
+  /// caches that other runs have emptied. A turn of one step is timed: it is too long for caches to matter.
   bool timed() const { return timed_; }
   /// No other run is interleaved with this run at present.
   bool alone() const { return interleaving_ == nullptr || alone_; }

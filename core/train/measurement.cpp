@@ -88,15 +88,15 @@ std::vector<CounterResult> Counters::results(int64_t steps) const {
 
 std::vector<CounterResult> over_ranks(const std::vector<std::vector<CounterResult>>& ranks) {
   std::vector<CounterResult> all = ranks.front();
-  for (const auto& own : ranks)
-    if (!std::ranges::equal(own, all, [](const auto& a, const auto& b) { return a.same_as(b); })) {
-      const auto differs =
-          std::ranges::mismatch(own, all, [](const auto& a, const auto& b) { return a.same_as(b); });
-      throw Error(ErrorCode::invalid_plugin,
-                  "plugin '" + (differs.in2 == all.end() ? *differs.in1 : *differs.in2).plugin +
-                      "' has different counters on different ranks",
-                  "record the same counters on every rank, in the same order");
-    }
+  for (const auto& own : ranks) {
+    const auto [mine, first] =
+        std::ranges::mismatch(own, all, [](const auto& a, const auto& b) { return a.same_as(b); });
+    if (mine == own.end() && first == all.end()) continue;
+    throw Error(ErrorCode::invalid_plugin,
+                "plugin '" + (first == all.end() ? *mine : *first).plugin +
+                    "' has different counters on different ranks",
+                "record the same counters on every rank, in the same order");
+  }
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<double> values;
     for (const auto& own : ranks) values.push_back(own[i].value);

@@ -12,9 +12,8 @@ class Counters {
  public:
   explicit Counters(const RunRecipe& recipe) : recipe_(recipe) {}
 
-  /// Called when timed steps start or resume.
+  /// Called at the start and the end of timed steps. Errors name the plugin.
   void start();
-  /// Called when timed steps end or pause. Errors name the plugin.
   void stop();
   /// One result per counter, in order of the recipe.
   std::vector<CounterResult> results(int64_t steps) const;
@@ -28,23 +27,20 @@ class Counters {
 /// Combines the counters of all ranks: the sum, mean or maximum, as the plugin declares.
 std::vector<CounterResult> over_ranks(const std::vector<std::vector<CounterResult>>& ranks);
 
-/// Measures peak memory, energy, traffic and the counters of plugins over all timed steps, without the time
-/// between them.
+/// Measures peak memory, energy, traffic and the counters of plugins over all timed steps.
 class Measurement {
  public:
   explicit Measurement(Session&);
 
-  /// Called when timed steps start or resume. Errors of this and of stop() name the plugin of a counter.
+  /// Called at the start and at the end of timed steps, when the device has finished them.
   void start();
-  /// Called when timed steps end or pause. The device must have finished them.
   void stop();
   bool is_on() const { return on_; }
 
-  /// Energy of all timed steps; none if it is known only for some of them, because it is divided by the
-  /// tokens of all.
+  /// Energy of all timed steps; none if it is not known for one of them.
   std::optional<double> joules() const { return joules_; }
   /// Adds the energy that an interrupted run had measured.
-  void take_up_joules(std::optional<double> before) { joules_ = before; }
+  void resume_joules(std::optional<double> before) { joules_ = before; }
 
   /// What the GPU did in the timed steps of this process; none on a CPU and without NVML.
   std::optional<GpuUse> gpu() const;

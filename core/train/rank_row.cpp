@@ -70,15 +70,15 @@ void add_ranks(RunResult& result, Session& session, const std::string& device) {
   mine.warnings = session.log().warnings();
   const auto texts = gather_texts(*session.store(), session.ranks(), "rank_row", to_json(mine).dump());
   if (session.ranks().rank != 0) return;
-  std::vector<RunResult> told;
-  for (const auto& text : texts) told.push_back(run_result_from_json(Json::parse(text), "a rank's result"));
-  // Each rank counts only its own operations, divided by the tokens of all ranks, and the energy of its own
-  // device.
-  result.hfu_flops = sum_of(told, &RunResult::hfu_flops);
-  result.energy_joules = sum_of(told, &RunResult::energy_joules);
-  result.gpu = mean_of_gpus(told);
+  std::vector<RunResult> results;
+  for (const auto& text : texts)
+    results.push_back(run_result_from_json(Json::parse(text), "a rank's result"));
+  // Each rank counts only its own operations, divided by all tokens, and the energy of its device.
+  result.hfu_flops = sum_of(results, &RunResult::hfu_flops);
+  result.energy_joules = sum_of(results, &RunResult::energy_joules);
+  result.gpu = mean_of_gpus(results);
   std::vector<std::vector<CounterResult>> counters;
-  for (RunResult& rank : told) {
+  for (RunResult& rank : results) {
     for (const std::string& warning : rank.warnings) session.log().warn(warning);
     std::ranges::move(rank.ranks, std::back_inserter(result.ranks));
     counters.push_back(std::move(rank.counters));

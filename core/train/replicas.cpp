@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "base/contains.h"
 #include "base/text.h"
 #include "optrush/error.h"
 
@@ -38,8 +39,7 @@ Tensor as_integers(const Tensor& flat) {
   }
 }
 
-/// The sum of the elements' bits, computed on the device. It is computed in pieces, because a sum in 64 bits
-/// may copy its input.
+/// The sum of the elements' bits, computed on the device, in pieces: a sum in 64 bits may copy its input.
 Tensor sum_of_bits(const Tensor& elements) {
   constexpr int64_t kPart = 1 << 20;
   const Tensor bits = as_integers(elements.contiguous().view(-1));
@@ -67,6 +67,13 @@ std::vector<bool> agreed(Group& group, const Tensor& sums) {
     same.push_back(largest == kAbsent || largest == ~least);
   }
   return same;
+}
+
+/// The first entry whose values differ; none if there is none.
+std::optional<int64_t> first_difference(Group& group, const Tensor& sums) {
+  const auto same = agreed(group, sums);
+  const auto first = std::ranges::find(same, false);
+  return first == same.end() ? std::nullopt : std::optional<int64_t>(first - same.begin());
 }
 
 std::string ranks_text(const std::vector<int64_t>& ranks) {
@@ -180,13 +187,11 @@ class Replicas {
     if (shared.empty()) return;
     Group& group = mesh_.group(mesh_.all());
     const Tensor sums = sums_on_host(shared);
-    const auto same = agreed(group, sums);
-    const auto first = std::ranges::find(same, false);
-    if (first == same.end()) return;
-    const auto i = first - same.begin();
+    const auto i = first_difference(group, sums);
+    if (!i) return;
     throw Error(ErrorCode::wrong_result,
-                "the kept tensor '" + shared[static_cast<size_t>(i)].name + "' differs between " +
-                    who_differs(group, mesh_.world_rank(), sums[i].item<int64_t>()) +
+                "the kept tensor '" + shared[static_cast<size_t>(*i)].name + "' differs between " +
+                    who_differs(group, mesh_.world_rank(), sums[*i].item<int64_t>()) +
                     ", but only the tensor of rank 0 is saved",
                 "register a tensor of each rank with Kept::per_rank (optrush/recipe.h)");
   }
@@ -207,12 +212,9 @@ class Replicas {
       if (const auto found = sums.find(params[i]); found != sums.end())
         all[static_cast<int64_t>(i)].copy_(found->second);
     Group& group = mesh_.group(mesh_.layers());
-    const auto same = agreed(group, all);
-    const auto first = std::ranges::find(same, false);
-    if (first == same.end()) return;
-    const auto i = first - same.begin();
-    fail(params[static_cast<size_t>(i)]->name,
-         who_differs(group, mesh_.world_rank(), all[i].item<int64_t>()));
+    if (const auto i = first_difference(group, all))
+      fail(params[static_cast<size_t>(*i)]->name,
+           who_differs(group, mesh_.world_rank(), all[*i].item<int64_t>()));
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::string& who) {
@@ -221,10 +223,6 @@ class Replicas {
         "the copies of '" + name + "' differ: " + who + " have diverged and no longer train the same model",
         "look for a plugin that draws random numbers in the optimizer or in 'gradients' (the "
         "generators differ by rank), or that updates parameters on some ranks only");
-  }
-
-  static bool contains(const Mesh::Names& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
   }
 
   Session& session_;

@@ -8,12 +8,16 @@
 #include "results/run_result.h"
 
 namespace optrush {
+/// Whether what is due every `every` steps, and after the last one, is due after `done` steps.
+inline bool is_due(int64_t done, int64_t every, const TrainSpec& train) {
+  return done % every == 0 || done == train.warmup + train.steps;
+}
+
 /// Decides when a run ends before its last step: its epochs are over, or its validation loss does not fall.
 /// Both depend only on the spec and the recorded validations, so a continued run ends at the same step.
 class RunEnd {
  public:
-  /// `sequences`: number per epoch; 0 if the data never repeat. Throws an Error if the epochs end before a
-  /// step is timed.
+  /// `sequences`: number per epoch; 0 if the data never repeat. An Error if no step is timed.
   RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch);
 
   /// Number of steps of the run, warm-up included, unless a validation ends it earlier.

@@ -2,13 +2,14 @@
 
 #include <ATen/record_function.h>
 
-#include <algorithm>
 #include <chrono>
+
+#include "base/contains.h"
 
 namespace optrush {
 namespace {
 void add_once(std::vector<std::string>& list, const std::string& text) {
-  if (std::ranges::find(list, text) == list.end()) list.push_back(text);
+  if (!contains(list, text)) list.push_back(text);
 }
 }  // namespace
 

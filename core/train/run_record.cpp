@@ -70,26 +70,26 @@ Phases phases_of(const StepTime& time) {
 }
 
 template <class T>
-void RunRecord::tell(const std::string& event, const T& what) const {
+void RunRecord::emit(const std::string& event, const T& what) const {
   Json line = record::written(what);
   line["event"] = event;
-  if (taking_up_) line["earlier"] = true;
+  if (resuming_) line["earlier"] = true;
   sink_(line);
 }
 
 void RunRecord::add_step(StepResult step, double executed) {
-  tell("step", step);
+  emit("step", step);
   steps_.push_back(std::move(step));
   executed_.push_back(executed);
 }
 
 void RunRecord::add_validation(ValidationPoint point) {
-  tell("validation", point);
+  emit("validation", point);
   validations_.push_back(point);
 }
 
 void RunRecord::add_saved(SavedPoint saved) {
-  tell("saved", saved);
+  emit("saved", saved);
   saved_.push_back(saved);
 }
 
@@ -102,7 +102,7 @@ Json RunRecord::to_json(const SavedPoint& saved) const {
           {"saved", record::written(all)}};
 }
 
-void RunRecord::take_up(const Json& before) {
+void RunRecord::resume(const Json& before) {
   if (!before.contains("executed_flops"))
     throw Error(ErrorCode::invalid_file,
                 "the run cannot continue from its saved state: an earlier version of optrush saved it",
@@ -113,13 +113,13 @@ void RunRecord::take_up(const Json& before) {
   const auto saved = record::taken<std::vector<SavedPoint>>(before.at("saved"), "saved");
   auto validation = validations.begin();
   auto state = saved.begin();
-  taking_up_ = true;
+  resuming_ = true;
   for (const StepResult& step : steps) {
     add_step(step, executed.at(executed_.size()));
     if (validation != validations.end() && validation->step == step.step + 1) add_validation(*validation++);
     if (state != saved.end() && state->step == step.step + 1) add_saved(*state++);
   }
-  taking_up_ = false;
+  resuming_ = false;
   sink_({{"event", "continued"}, {"steps", steps_.size()}});
 }
 
@@ -130,7 +130,7 @@ void RunRecord::add_to(RunResult& result) const {
   result.saved = saved_;
 }
 
-void RunRecord::say_skipped(const TrainSpec& train, RunLog& log) const {
+void RunRecord::note_skipped_updates(const TrainSpec& train, RunLog& log) const {
   int64_t all = 0, rising = 0;
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (!std::isnan(steps_[i].grad_norm)) continue;

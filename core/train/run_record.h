@@ -26,9 +26,9 @@ class RunRecord {
   void add_validation(ValidationPoint point);
   void add_saved(SavedPoint saved);
   /// The number of steps of the whole run, if its epochs end it.
-  void tell_length(int64_t steps) const { sink_({{"event", "length"}, {"steps", steps}}); }
+  void report_length(int64_t steps) const { sink_({{"event", "length"}, {"steps", steps}}); }
   /// Takes over the record that to_json() wrote.
-  void take_up(const Json& before);
+  void resume(const Json& before);
 
   const std::vector<StepResult>& steps() const { return steps_; }
   const std::vector<ValidationPoint>& validations() const { return validations_; }
@@ -37,21 +37,20 @@ class RunRecord {
   /// Sets steps, speeds, validations and saved states.
   void add_to(RunResult& result) const;
   /// Notes the skipped updates, and warns if they used up the rise of the learning rate.
-  void say_skipped(const TrainSpec&, RunLog&) const;
-  /// Sets the FLOPs per token: sums over the timed steps divided by their tokens. `hfu` uses the FLOPs that
-  /// this rank executed.
+  void note_skipped_updates(const TrainSpec&, RunLog&) const;
+  /// Sets the FLOPs per token, of the timed steps. `hfu` uses the FLOPs that this rank executed.
   void add_flops(const ModelFlops&, RunResult& result) const;
 
  private:
   bool all_alike() const;
   template <class T>
-  void tell(const std::string& event, const T& what) const;
+  void emit(const std::string& event, const T& what) const;
 
   const MetricsSink& sink_;
   std::vector<StepResult> steps_;
   std::vector<ValidationPoint> validations_;
   std::vector<SavedPoint> saved_;
   std::vector<double> executed_;  ///< FLOPs by step
-  bool taking_up_ = false;        ///< true while records of an earlier process are added
+  bool resuming_ = false;         ///< true while records of an earlier process are added
 };
 }  // namespace optrush

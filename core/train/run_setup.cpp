@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/contains.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "build_info.h"
@@ -91,8 +92,7 @@ class LostAdapters {
   explicit LostAdapters(const Run& run) : run_(run) {
     for (const Module* module : run.modules("linear")) declared_.emplace_back(module, module->params.size());
   }
-  /// Called after that. Throws an Error that names the base, the plugins that wrap `linear` as adapters, and
-  /// the parameter.
+  /// Called after that. Throws an Error that names the base, the adapters and the parameter.
   void refuse(const Recipe& recipe) const {
     refuse(recipe.ops.mlp, "mlp", recipe);
     refuse(recipe.ops.head_loss, "head_loss", recipe);
@@ -105,7 +105,7 @@ class LostAdapters {
     for (const Module* module : run_.modules(role)) {
       for (const auto& [linear, own] : declared_) {
         const Param* matrix = linear->params.at(0);
-        if (linear->params.size() == own || std::ranges::count(module->params, matrix) == 0) continue;
+        if (linear->params.size() == own || !contains(module->params, matrix)) continue;
         throw Error(ErrorCode::conflict,
                     "plugin '" + base.plugin + "' replaces " + slot.name() + " and would ignore '" +
                         linear->params[own]->name + "', which " + adapters_of(recipe) + " added to " +
@@ -129,8 +129,7 @@ at::ScalarType parse_dtype(const std::string& name) {
   throw Error(ErrorCode::unknown_name, "unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
 }
 
-// A step needs neither the loader nor the engine of saved tensors, so session.cpp, which makes steps, does
-// not include them.
+// Not in session.cpp: a step needs neither the loader nor the engine of saved tensors.
 Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device, Ranks ranks)
     : plugins_(std::move(plugins)), recipe_(spec), ranks_(std::move(ranks)), device_(device) {
   use_saved_tensor_engine();

@@ -7,13 +7,11 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Builds a Session from a spec in four stages: open, connect, declare, make_ready. Training, plans,
-/// forecasts, `forward`, `export`, checks and tests all use it.
+/// Builds a Session from a spec in four stages: open, connect, declare, make_ready.
 class RunSetup final : public Session {
  public:
   /// Loads the plugins of `spec` and records their edits; `edit` may add edits of the host. Then checks and
-  /// seals the recipe, and sets the sizes of the mesh. Uses no device and connects to no rank. Throws the
-  /// errors of loading, apply(), RunRecipe::check() and the mesh.
+  /// seals the recipe, and sets the sizes of the mesh. Uses no device and connects to no rank.
   static std::unique_ptr<RunSetup> open(const RunSpec& spec, at::Device device, const Ranks& ranks = {},
                                         const std::function<void(RunRecipe&)>& edit = {});
   /// The same with a catalogue that was already read.
@@ -25,9 +23,8 @@ class RunSetup final : public Session {
   /// Declares parameters by name and shape and fires Event::meta_initialized. Then selects the units and the
   /// elements that this rank keeps. Uses no device: plans stop here, without connect().
   void declare();
-  /// Creates values on the device, one parameter at a time: from the checkpoint, from (seed, name), or
-  /// without values in a forecast. Fires Event::materialized. Then resolves operators and creates shards and
-  /// optimizer, and fires Event::ready.
+  /// Creates values, one parameter at a time: from the checkpoint, from (seed, name), or none in a forecast.
+  /// Fires Event::materialized. Then resolves operators, creates the optimizer and fires Event::ready.
   void make_ready();
   /// Sets parameters to zeros instead of random values, for a device that computes nothing.
   void draw_no_values() { draws_ = false; }

@@ -123,8 +123,7 @@ bool has_whole_model(const Session& session) {
   return mesh.size(mesh.batch()) == mesh.world_size() && !session.recipe().stages.edited();
 }
 
-/// A micro-batch of training's shape. Attention is causal, and mixtures leave padding out, so the padding
-/// behind a row's tokens does not matter.
+/// A micro-batch of training's shape. Nothing attends to the padding behind a row's tokens.
 Batch batch_of(const TokenLists& rows, size_t first, const TrainSpec& train, at::Device device) {
   const Tensor tokens = at::zeros({train.micro_batch, train.seq_len}, at::kLong);
   std::vector<int64_t> lengths(static_cast<size_t>(train.micro_batch), 0);

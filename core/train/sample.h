@@ -9,17 +9,14 @@
 namespace optrush {
 class TextTokens;
 
-/// Continues the prompts of a run with its model by greedy decoding. It uses forwards of training's shape,
-/// without gradients.
+/// Continues the prompts of a run by greedy decoding, with forwards of training's shape.
 class Sampler {
  public:
   /// Called before the first step. Throws an Error if the model has no tokenizer or a prompt is longer than a
-  /// sequence. If a rank has only a part of the layers, the sequences or the vocabulary, nothing is sampled,
-  /// and a note of the run states this.
+  /// sequence. If a rank has only a part of the model, a note of the run states that nothing is sampled.
   explicit Sampler(Session&);
   ~Sampler();
-  /// Continues all prompts with the present model. Every rank calls it. It does not change the training.
-  /// Returns one text per prompt, or none.
+  /// Continues all prompts with the present model: one text per prompt, or none. Every rank calls it.
   std::vector<SampledText> continued();
 
  private:

@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -7,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/contains.h"
 #include "distributed/groups.h"
 #include "distributed/ranks.h"
 #include "model/model.h"
@@ -23,12 +23,11 @@ class RunParams final : public Params {
  public:
   /// Keeps the parameters of this rank. all() leaves out the others from here on.
   void keep_only(const std::vector<Param*>& kept) {
-    std::erase_if(kept_, [&](Param* param) { return std::ranges::find(kept, param) == kept.end(); });
+    std::erase_if(kept_, [&](Param* param) { return !optrush::contains(kept, param); });
   }
 };
 
-/// A run that is ready to train: its recipe, model, parameters and optimizer, and the interface for plugins
-/// (Run). RunSetup builds it.
+/// A run that is ready to train, and the interface for plugins (Run). RunSetup builds it.
 class Session : public Run {
  public:
   ~Session() override;
@@ -67,7 +66,7 @@ class Session : public Run {
   const RunLog& log() const { return log_; }
   /// The first step of this process: 0, or the step after the loaded state.
   int64_t first_step() const { return first_step_; }
-  void go_on_from(int64_t step) { first_step_ = step; }
+  void resume_at(int64_t step) { first_step_ = step; }
 
   const RunSpec& spec() const override { return recipe_.spec(); }
   at::Device device() const override { return device_; }

@@ -2,10 +2,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/contains.h"
 #include "optrush/advanced/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/mesh.h"
@@ -28,19 +28,19 @@ class SingleDevice final : public DataParallel {
     last_ = false;  // a compiler may run a backward between steps, which must not count
     std::vector<uint8_t> used;
     for (size_t i = 0; i < shards_.size(); ++i)
-      used.push_back(was_told(i) || leaf(shards_[i]).grad().defined() ? 1 : 0);
+      used.push_back(was_notified(i) || leaf(shards_[i]).grad().defined() ? 1 : 0);
     agree_on_used(used);
     for (size_t i = 0; i < shards_.size(); ++i) {
       Shard& shard = shards_[i];
       shard.grad = leaf(shard).grad();
-      if (used[i] == 0 || was_told(i)) continue;
+      if (used[i] == 0 || was_notified(i)) continue;
       complete(shard);
       if (heard()) ready(shard);
     }
     for (Accumulated& each : accumulated_) {
       each.expected = each.seen;
       each.seen = 0;
-      each.told = false;
+      each.notified = false;
     }
   }
 
@@ -59,7 +59,7 @@ class SingleDevice final : public DataParallel {
   /// ranks may run parts of a backward later.
   struct Accumulated {
     int64_t seen = 0, expected = 0;
-    bool told = false;
+    bool notified = false;
   };
   void listen() {
     accumulated_.resize(shards_.size(), {.expected = mesh_.size(mesh_.all()) == 1 ? 1 : 0});
@@ -69,31 +69,30 @@ class SingleDevice final : public DataParallel {
   void added_to(size_t i) {
     Accumulated& here = accumulated_[i];
     Shard& shard = shards_[i];
-    if (here.told)
+    if (here.notified)
       throw Error(
           ErrorCode::invalid_plugin,
           "the gradient of '" + param(shard).name +
               "' changed after it was final: the backward added to it once more than expected",
           "remove the plugin that uses gradients in the backward, or the one that splits the backward");
     if (!last_ || ++here.seen != here.expected || !param(shard).partial_over.empty()) return;
-    here.told = true;
+    here.notified = true;
     shard.grad = leaf(shard).grad();
     ready(shard);
   }
 
   static Param& param(Shard& shard) { return *shard.segments.front().param; }
   static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
-  /// A parameter that some rank with the same layers used has a gradient on all of them; a parameter that
-  /// none used has no gradient.
+  /// A parameter that some rank with the same layers used has a gradient on all of them.
   void agree_on_used(std::vector<uint8_t>& used) const {
     Mesh::Names dims = mesh_.all();
     const Mesh::Names layers = mesh_.layers();
-    std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
+    std::erase_if(dims, [&](const auto& dim) { return contains(layers, dim); });
     if (mesh_.size(dims) > 1 && !used.empty())
       mesh_.group(dims).all_reduce_max(at::from_blob(used.data(), {std::ssize(used)}, at::kByte)).wait();
   }
 
-  bool was_told(size_t i) const { return i < accumulated_.size() && accumulated_[i].told; }
+  bool was_notified(size_t i) const { return i < accumulated_.size() && accumulated_[i].notified; }
 
   /// If another rank used the parameter, this rank's gradient is zero.
   void complete(Shard& shard) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/contains.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "optrush/error.h"
@@ -71,8 +72,7 @@ StatePiece entries(const OptimizerState& state, const Segment& segment) {
 /// Of the ranks that hold copies of a shard, the first one saves it.
 bool saves(const Shard& shard, const Mesh& mesh) {
   return std::ranges::all_of(mesh.dims(), [&](const auto& dim) {
-    return std::ranges::find(shard.sharded_over, dim.name) != shard.sharded_over.end() ||
-           mesh.rank(dim.name) == 0;
+    return contains(shard.sharded_over, dim.name) || mesh.rank(dim.name) == 0;
   });
 }
 
@@ -80,8 +80,7 @@ StatePiece parameter(const Shard& shard, const Segment& segment) {
   return {model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)};
 }
 
-/// Whether the segment has the first element of its parameter. The rank with this element saves values that
-/// belong to the whole parameter.
+/// Whether the segment has the first element of its parameter. Its rank saves values of the whole parameter.
 bool has_first_element(const Segment& segment) {
   const auto pieces = segment.layout.pieces();
   return !pieces.empty() &&
@@ -115,8 +114,7 @@ struct Seen {
   bool whole = false;  ///< belongs to the whole parameter; exists on each rank that has a part of it
 };
 
-/// Visits every such tensor of a shard. If the optimizer keeps a wider copy of a parameter, only that copy is
-/// visited.
+/// Visits every such tensor of a shard. Of a parameter with a wider copy, only the copy.
 void visit(Session& session, Shard& shard, const std::function<void(const Seen&)>& see) {
   const auto states = optimizer_state(session, shard);
   for (const Segment& segment : shard.segments) {
@@ -240,7 +238,7 @@ std::optional<DataPosition> load_state(Session& session, const SavedState& saved
     load(whole(key, value), saved);
     return value.item<int64_t>();
   };
-  session.go_on_from(number(kStep));
+  session.resume_at(number(kStep));
   if (saved(kSamples).empty()) return std::nullopt;
   return DataPosition{.samples = number(kSamples), .order = number(kOrder)};
 }

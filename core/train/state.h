@@ -14,14 +14,12 @@ struct DataPosition {
 };
 
 /// The optimizer state of a shard. Throws an Error that names the optimizer's plugin if a tensor is missing
-/// or has another number of entries than its block states, if two tensors have one name, or if two are the
-/// parameter itself.
+/// or has another number of entries than its block states, or if two have one name or are the parameter.
 std::vector<OptimizerState> optimizer_state(Session&, const Shard&);
 
 /// The part that this rank saves. All ranks together save each logical element once: trainable parameters,
 /// the optimizer state, what plugins keep, the number of the next step, and the position in the data. Frozen
-/// parameters are not saved, because they do not change. Call it and read the values while an
-/// EvaluatedParameters lives.
+/// parameters are not saved, because they do not change. Read the values while an EvaluatedParameters lives.
 std::vector<StatePiece> state_to_save(Session&, int64_t next_step,
                                       const std::optional<DataPosition>& read = std::nullopt);
 
@@ -34,8 +32,7 @@ class SavedParameters {
  public:
   /// Throws an Error if the state has a parameter that `all` lacks.
   SavedParameters(const std::filesystem::path& folder, const Params& all);
-  /// The whole value, in the type of the state. Undefined if the state lacks it, because it was frozen or did
-  /// not exist. Throws an Error if it has another shape.
+  /// The whole value, in the type of the state. Undefined if the state lacks it. Another shape is an Error.
   Tensor find(const Param&) const;
 
  private:
@@ -43,8 +40,7 @@ class SavedParameters {
   std::string folder_;
 };
 
-/// Bytes of the model's states on this rank, as in "parts" of a result's memory. Parameters and optimizer
-/// state live between steps, gradients during a step.
+/// Bytes of the model's states on this rank, as in "parts" of a result's memory.
 struct ModelStateBytes {
   int64_t parameters = 0;       ///< memory of the parameters, each storage once, with copies in other types
   int64_t gradients = 0;        ///< with an update in the backward, the largest that exist at a time

@@ -19,8 +19,7 @@
 
 namespace optrush {
 namespace {
-/// Copies a number of a step to the host without waiting. It is valid after the step's last event, so reading
-/// it then does not wait for later work.
+/// Copies a number of a step to the host without waiting. It is valid after the step's last event.
 Tensor sent_to_host(const Tensor& number) {
   if (!number.defined() || number.is_cpu()) return number;
   Tensor host = at::empty({}, number.options().device(at::kCPU).pinned_memory(true));
@@ -30,8 +29,7 @@ Tensor sent_to_host(const Tensor& number) {
 namespace profiler = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
-/// Profiles everything from construction to save() with LibTorch's profiler: operators of this thread and of
-/// autograd's threads, and their work on a GPU.
+/// Profiles operators and their work on a GPU from construction to save(), with LibTorch's profiler.
 class StepTrace {
  public:
   explicit StepTrace(at::Device device) {
@@ -110,8 +108,7 @@ void StepMaker::account(int64_t number, bool timed) {
   make(number, timed, counted);
   saved.stop();
   costs.stop();
-  // Checks the optimizer's state now, so that an error does not appear only when the state is saved or the
-  // run ends.
+  // Checks the optimizer's state now, and not only when the state is saved or the run ends.
   for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
   activations_ = saved.peak_bytes();
   const double pairs = pending_.back().computed_pairs;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/contains.h"
 #include "distributed/rendezvous.h"
 #include "measure/memory.h"
 
@@ -16,8 +17,7 @@ namespace optrush {
 namespace {
 constexpr size_t kQuarters = 4, kStepsForQuarters = 8;
 
-/// Memory must grow from each quarter to the next. A single jump, for example of a cache that fills late, is
-/// not a leak.
+/// Memory must grow from each quarter to the next. A single jump, as of a late cache, is no leak.
 bool grows_by_quarters(const std::vector<int64_t>& bytes) {
   const auto begin_of = [&](size_t quarter) {
     return bytes.begin() + static_cast<std::ptrdiff_t>(quarter * bytes.size() / kQuarters);
@@ -47,7 +47,7 @@ std::string type_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : c10::toString(type);
 }
 
-bool is_embedding(const Param& param) { return std::ranges::find(param.axes, "vocab") != param.axes.end(); }
+bool is_embedding(const Param& param) { return contains(param.axes, "vocab"); }
 
 bool keeps_more_bits(Session& session, const Shard& shard) {
   return std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter);

@@ -7,8 +7,7 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Records the bytes of tensors after each timed step and finds steady growth. Such a leak is too small to
-/// change a peak, but ends a long run.
+/// Records the bytes of tensors after each timed step and finds steady growth. Such a leak ends a long run.
 class MemoryGrowth {
  public:
   void after_step(int64_t bytes) { bytes_.push_back(bytes); }
@@ -22,8 +21,7 @@ class MemoryGrowth {
 
 /// Counts how many elements an update changes in parameters of 16 bits or fewer whose optimizer keeps no
 /// wider copy. There, a change below half of the last bit is lost each time. It watches a few updates of a
-/// run, and at most 1,024 elements per parameter, so that the peak memory does not change. The host does not
-/// wait for a device before warning().
+/// run, and at most 1,024 elements per parameter. The host does not wait for a device before warning().
 class MovedElements {
  public:
   explicit MovedElements(Session& session) : session_(session) {}
@@ -52,8 +50,7 @@ class MovedElements {
   int64_t updates_ = 0;
 };
 
-/// Watches timed steps for reasons to doubt a result: growing memory and updates without effect. Only active
-/// in runs that measure.
+/// Watches timed steps for reasons to doubt a result: growing memory and updates without effect.
 class StepWatch {
  public:
   explicit StepWatch(Session& session) : session_(session), moved_(session) {}

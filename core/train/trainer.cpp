@@ -32,17 +32,16 @@
 namespace optrush {
 namespace {
 /// The steps that this process makes: all, or those that an interrupted run has left, after another warm-up.
-struct Stretch {
+struct StepRange {
   int64_t begin, measured, end;  ///< counted from the first step of the run
 
-  Stretch(const TrainSpec& train, int64_t done, int64_t whole)
+  StepRange(const TrainSpec& train, int64_t done, int64_t whole)
       : begin(done),
         measured(std::max(train.warmup, done + std::min(train.warmup, whole - done - 1))),
         end(whole) {}
 
   int64_t timed() const { return end - measured; }
-  /// The step whose costs are counted: the second warm-up step if there is one, because a technique may still
-  /// compile or choose in the first.
+  /// The step whose costs are counted: the second warm-up step if there is one, as the first may compile.
   int64_t accounted() const { return measured - begin > 1 ? begin + 1 : begin; }
 };
 
@@ -52,10 +51,7 @@ class Saving {
   Saving(Session& session, std::filesystem::path folder) : session_(session), folder_(std::move(folder)) {}
 
   /// Whether to save after `done` steps.
-  bool due(int64_t done) const {
-    const TrainSpec& train = session_.spec().train;
-    return done % session_.spec().save.every == 0 || done == train.warmup + train.steps;
-  }
+  bool due(int64_t done) const { return is_due(done, session_.spec().save.every, session_.spec().train); }
   /// Saves the state before step `next_step`, with the data read so far. All ranks call it; when it returns,
   /// all parts exist and the state is valid. Returns the time and, on rank 0, the bytes of all ranks.
   /// `record` is called with this point before the state becomes valid, and returns the record to store with
@@ -86,8 +82,7 @@ class Saving {
       keep_record(bytes);
       commit_state(folder_, next_step, ranks.size);
     }
-    // No rank continues before the state is valid, so a rank that fails later can't remove the previous
-    // state.
+    // No rank continues before the state is valid, so no later failure removes the previous one.
     if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "", state_timeout());
     return saved(bytes);
   }
@@ -168,7 +163,7 @@ class Trainer {
     if (const std::string text = steps_.batches().description(); !text.empty()) session_.note(text);
     history_.begin(record_, measurement_, steps_.batches());
     const TrainSpec& train_spec = session_.spec().train;
-    if (end_.steps() < train_spec.warmup + train_spec.steps) record_.tell_length(end_.steps());
+    if (end_.steps() < train_spec.warmup + train_spec.steps) record_.report_length(end_.steps());
     auto result = history_.result();
     if (!result)
       result = train();
@@ -188,32 +183,32 @@ class Trainer {
  private:
   RunResult train() {
     prepare();
-    Stretch stretch(session_.spec().train, std::ssize(record_.steps()), end_.steps());
+    StepRange range(session_.spec().train, std::ssize(record_.steps()), end_.steps());
     session_.log().enter_phase("warmup");
-    for (int64_t i = stretch.begin; i < stretch.end; ++i) {
-      if (i == stretch.measured) {
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      if (i == range.measured) {
         steps_.collect(/*wait=*/true);
         session_.log().enter_phase("measuring");
         measurement_.start();
       }
-      const bool measured = i >= stretch.measured;
+      const bool measured = i >= range.measured;
       if (measured && !turn_.next([this] { return seconds_of_the_last_step(); })) {
-        stretch.end = i;
+        range.end = i;
         measured_all();
         compare_replicas();
         break;
       }
-      if (measured) watch_.before(i - stretch.measured, stretch.timed());
+      if (measured) watch_.before(i - range.measured, range.timed());
       const int64_t step = history_.first_step() + i;
-      if (i == stretch.accounted())
+      if (i == range.accounted())
         steps_.account(step, turn_.timed());
       else
         steps_.make(step, turn_.timed());
       steps_.collect(/*wait=*/false);
-      if (measured) watch_.after(i - stretch.measured, stretch.timed());
-      after_step(i + 1, stretch);
+      if (measured) watch_.after(i - range.measured, range.timed());
+      after_step(i + 1, range);
     }
-    if (!ended_) return result(stretch);
+    if (!ended_) return result(range);
     record_.add_to(*ended_);
     return *ended_;
   }
@@ -224,8 +219,9 @@ class Trainer {
     if (spec.purpose != Purpose::measure) return;
     if (spec.validate.every > 0)
       validation_.emplace(session_, [this](int64_t step) { return steps_.data(step); });
-    if (is_first_round() && !spec.sample.prompts.empty()) sampler_.emplace(session_);
-    const bool keeps_state = is_first_round() && !files_.state.empty();
+    const bool first_round = spec.round == 0;  // of several rounds, the one that samples and saves
+    if (first_round && !spec.sample.prompts.empty()) sampler_.emplace(session_);
+    const bool keeps_state = first_round && !files_.state.empty();
     if (keeps_state && spec.save.every > 0) saving_.emplace(session_, files_.state);
     if (keeps_state && validation_ && spec.validate.keep_best)
       saving_best_.emplace(session_, files_.state.parent_path() / "best");
@@ -233,39 +229,34 @@ class Trainer {
     if (saving_ && !interleaved_) stop_.emplace();
   }
 
-  /// Samples and saving belong to the first of several rounds.
-  bool is_first_round() const {
-    return session_.spec().purpose == Purpose::measure && session_.spec().round == 0;
-  }
-
-  void after_step(int64_t done, Stretch& stretch) {
-    if (done == stretch.end) measured_all();
-    const auto due = [&](const auto& what) { return what && (what->due(done) || done == stretch.end); };
-    if (due(validation_) || due(saving_) || done == stretch.end) compare_replicas();
+  void after_step(int64_t done, StepRange& range) {
+    if (done == range.end) measured_all();
+    const auto due = [&](const auto& what) { return what && (what->due(done) || done == range.end); };
+    if (due(validation_) || due(saving_) || done == range.end) compare_replicas();
     if (due(validation_)) {
       between_steps("validating",
                     [&] { record_.add_validation(validation_->point(done, history_.first_step() + done)); });
       if (saving_best_ && RunEnd::improved(record_.validations()))
         // An interrupted run does not continue from this state.
         between_steps("saving the best state", [&] { save(*saving_best_, done, {}); });
-      if (done > stretch.measured && done < stretch.end && end_.is_over(record_.validations())) {
+      if (done > range.measured && done < range.end && end_.is_over(record_.validations())) {
         session_.note(end_.why_over(record_.validations(), done));
-        stretch.end = done;
+        range.end = done;
         measured_all();
       }
     }
-    if (done == stretch.end && sampler_) between_steps("sampling", [&] { sample_ = sampler_->continued(); });
-    if (due(saving_)) save_state(done, stretch);
-    if (stop_ && done < stretch.end) stop_if_asked(done, stretch);
+    if (done == range.end && sampler_) between_steps("sampling", [&] { sample_ = sampler_->continued(); });
+    if (due(saving_)) save_state(done, range);
+    if (stop_ && done < range.end) stop_if_asked(done, range);
   }
 
   /// All ranks stop after the same step and save the state.
-  void stop_if_asked(int64_t done, const Stretch& stretch) {
+  void stop_if_asked(int64_t done, const StepRange& range) {
     const int signal = stop_->asked(session_);
     if (signal == 0) return;
     if (!saving_->due(done)) {
       compare_replicas();
-      save_state(done, stretch);
+      save_state(done, range);
     }
     StopRequest::obey(signal);
   }
@@ -274,10 +265,10 @@ class Trainer {
     if (session_.ranks().size > 1) between_steps("comparing replicas", [&] { check_replicas(session_); });
   }
 
-  void save_state(int64_t done, const Stretch& stretch) {
+  void save_state(int64_t done, const StepRange& range) {
     between_steps("saving", [&] {
       record_.add_saved(save(*saving_, done, [&](const SavedPoint& saved) {
-        if (done == stretch.end) ended_ = result(stretch);
+        if (done == range.end) ended_ = result(range);
         return history_.beside_state(record_, measurement_, saved, ended_);
       }));
     });
@@ -305,7 +296,7 @@ class Trainer {
     stop_measuring();
     history_.check_that_something_changed(std::ssize(record_.steps()));
     watch_.warn();
-    record_.say_skipped(session_.spec().train, session_.log());
+    record_.note_skipped_updates(session_.spec().train, session_.log());
     measurement_.warn();
   }
 
@@ -327,12 +318,12 @@ class Trainer {
     if (interrupts) measurement_.start();
   }
 
-  RunResult result(const Stretch& stretch) {
+  RunResult result(const StepRange& range) {
     RunResult result;
     record_.add_to(result);
     result.memory = memory();
     result.costs = steps_.costs();
-    if (session_.ranks().size > 1) result.collectives = measurement_.collectives(stretch.timed());
+    if (session_.ranks().size > 1) result.collectives = measurement_.collectives(range.timed());
     // Energy is that of the whole device, including the turns of other runs.
     if (turn_.alone()) {
       result.energy_joules = measurement_.joules();
@@ -343,7 +334,7 @@ class Trainer {
       result.best = {.step = best.step, .loss = best.loss};
     }
     result.sample = sample_;
-    result.counters = measurement_.counters(stretch.timed());
+    result.counters = measurement_.counters(range.timed());
     record_.add_flops(model_flops(session_.model()), result);
     return result;
   }

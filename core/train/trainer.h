@@ -17,8 +17,7 @@ struct TrainFiles {
 /// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,
 /// FLOPs. Throws an Error if nothing trains: the loss or gradient norm is not finite, the gradient norm is
 /// zero, or no parameter changes. With `turns` it warms up and then waits for its turn between timed steps;
-/// the first of several steps of a turn is not timed. If the spec asks for a trace, one more step follows
-/// that is not part of the result.
+/// the first of several steps of a turn is not timed. For a trace, one more step follows.
 ///
 /// An interrupted run continues: the steps it had made count, and it warms up again before it times the
 /// others. Memory, collectives and counters are those of the steps made by this process.

@@ -7,7 +7,6 @@
 
 #include "base/seconds_since.h"
 #include "base/text.h"
-
 #include "optrush/advanced/saved_tensors.h"
 #include "optrush/host/resolve.h"
 #include "recipe/evaluation_scope.h"
@@ -23,26 +22,17 @@ Validation::Validation(Session& session, Data data)
         return session.forward(0, batch, {});
       })) {}
 
-bool Validation::due(int64_t done) const {
-  const TrainSpec& train = session_.spec().train;
-  return done % session_.spec().validate.every == 0 || done == train.warmup + train.steps;
-}
-
 ValidationPoint Validation::point(int64_t done, int64_t step) const {
   const auto start = std::chrono::steady_clock::now();
-  const double mean = value();
-  if (!std::isfinite(mean))
-    throw Error(ErrorCode::diverged, "the validation loss is not finite after " + counted(done, "step"),
-                "check validate.data and the precision of this rung");
-  return {.step = step, .loss = mean, .seconds = seconds_since(start)};
-}
-
-double Validation::value() const {
   const EvaluationScope evaluation;
   // Restores the generators at the end.
   const RandomState host(at::kCPU), device(session_.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
-  return loss(data_(session_.step())).item<double>();
+  const double mean = loss(data_(session_.step())).item<double>();
+  if (!std::isfinite(mean))
+    throw Error(ErrorCode::diverged, "the validation loss is not finite after " + counted(done, "step"),
+                "check validate.data and the precision of this rung");
+  return {.step = step, .loss = mean, .seconds = seconds_since(start)};
 }
 
 Tensor Validation::loss(std::vector<Batch> batches) const {

@@ -4,11 +4,11 @@
 
 #include "optrush/recipe.h"
 #include "results/run_result.h"
+#include "train/run_end.h"
 #include "train/session.h"
 
 namespace optrush {
-/// Computes the loss on the data of RunSpec::validate: forwards through the resolved
-/// slots, without gradients. It does not change the training.
+/// Computes the loss on the data of RunSpec::validate, without gradients.
 class Validation {
  public:
   /// Returns this rank's micro-batches while `evaluating()`.
@@ -16,7 +16,7 @@ class Validation {
   Validation(Session& session, Data data);
 
   /// Whether to validate after `done` steps.
-  bool due(int64_t done) const;
+  bool due(int64_t done) const { return is_due(done, session_.spec().validate.every, session_.spec().train); }
   /// The validation loss after `done` steps: the mean over all tokens of all ranks, equal on all ranks.
   /// `step`: the number of the next step. Throws an Error if the loss is not finite.
   ValidationPoint point(int64_t done, int64_t step) const;
@@ -27,7 +27,6 @@ class Validation {
   static void check(const Recipe&);
 
  private:
-  double value() const;
   Session& session_;
   Data data_;
   std::function<Tensor(const Batch&)> loss_;

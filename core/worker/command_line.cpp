@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -26,9 +25,8 @@ bool has(const std::string& name, const std::string& value) {
   return present != nullptr && value == present;
 }
 
-/// Makes sure that this process has these environment variables. Libraries read their variables during
-/// loading. If one differs, the program restarts in this process with `arguments`, and this function does not
-/// return.
+/// Makes sure that this process has these environment variables, which libraries read during loading. If one
+/// differs, the program restarts in this process with `arguments`.
 void own_environment(const std::map<std::string, std::string>& variables, char** arguments) {
   const std::string self = std::to_string(getpid());
   std::string other;
@@ -51,8 +49,7 @@ void own_environment_of(const std::filesystem::path& spec, char** argv) {
   own_environment(run.environment, argv);
 }
 
-// Each function adds a command, which runs while the command line is parsed and stores the exit code in
-// `code`.
+// Each adds a command, which runs during parsing and stores the exit code in `code`.
 void add_run(CLI::App& app, char** argv, int& code) {
   auto request = std::make_shared<RankRequest>();
   auto* run = app.add_subcommand("run", "run a spec; write OUT/result.json and OUT/metrics.jsonl");

@@ -26,11 +26,9 @@ struct RankRequest {
 
   Ranks ranks_of(int64_t world_size) const;
 };
-/// Trains one rank of the spec and writes out/result.json and out/metrics.jsonl. Returns 0 if a result was
-/// written.
+/// Trains one rank of the spec and writes out/result.json and out/metrics.jsonl.
 int run_command(const RankRequest&);
-/// Applies the plugins and writes the plan. `architecture`: of the planned GPU; "": that of this machine.
-/// Throws errors.
+/// Applies the plugins and writes the plan. `architecture`: of the planned GPU; "": of this machine.
 int plan_command(const std::filesystem::path& spec, const std::filesystem::path& out,
                  const std::string& architecture = "");
 /// Writes the GPUs of this machine in CUDA's order: [{"name", "memory_bytes", "sm"}].
@@ -67,8 +65,7 @@ struct PrepareRequest {
   std::string socket;   ///< a Unix socket of the controller
   std::string spec, out;
 };
-/// `prepare`: opens the GPU, sends {} to the socket, waits for {"environment": {NAME: VALUE}}, and executes
-/// `run` with its log in the folder `out`.
+/// `prepare`: opens the GPU, sends {} to the socket, gets {"environment": {NAME: VALUE}}, executes `run`.
 int prepare_command(const PrepareRequest&, const ExecuteCommand&);
 
 /// Adds subcommands that store the exit code in `code`.

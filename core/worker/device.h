@@ -9,8 +9,7 @@
 #include "plugin/needs.h"
 
 namespace optrush {
-/// "auto" is the GPU of this rank if it is usable, otherwise the CPU. Throws a Skip with the reason if "cuda"
-/// is requested and no GPU is usable.
+/// "auto" is the GPU of this rank if it is usable, otherwise the CPU. Throws a Skip if "cuda" is not usable.
 at::Device open_device(const std::string& name, int64_t local_rank = 0);
 std::string device_name(at::Device);
 /// Host name and UUID of the GPU, by which ranks notice that they share one; "" for a CPU.

@@ -2,19 +2,18 @@
 
 #include <ATen/Parallel.h>
 
-#include <array>
-#include <charconv>
 #include <iostream>
-#include <utility>
 #include <vector>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/text.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
 #include "machine/stand_in.h"
 #include "measure/machine.h"
 #include "plugin/description.h"
+#include "results/context.h"
 #include "results/run_result.h"
 #include "worker/device.h"
 
@@ -34,28 +33,6 @@ Json plugins_here(const std::vector<std::string>& folders, const MachineOffer& o
   return list;
 }
 
-/// Three significant digits, or all digits before the point; independent of the locale.
-std::string number(double value) {
-  std::array<char, 64> text{};
-  const int digits = value < 10 ? 2 : value < 100 ? 1 : 0;
-  const auto end =
-      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits).ptr;
-  return {text.data(), end};
-}
-
-std::string scaled(double value, const std::vector<std::pair<double, const char*>>& units) {
-  for (const auto& [size, unit] : units)
-    if (value >= size) return number(value / size) + " " + unit;
-  return number(value) + " " + units.back().second;
-}
-std::string bytes(const Json& value) {
-  return scaled(value, {{1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}});
-}
-std::string rate(double value) { return scaled(value, {{1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}}); }
-std::string count(const Json& value, const std::string& noun) {
-  return value.dump() + " " + noun + (value == 1 ? "" : "s");
-}
-
 /// Sections with a title beside their first line.
 class Page {
  public:
@@ -73,132 +50,119 @@ class Page {
   std::string title_, text_;
 };
 
-void cpu_section(Page& page, const Json& cpu) {
+void cpu_section(Page& page, const CpuInfo& cpu) {
   page.section("CPU");
-  std::string line = cpu.at("name").get<std::string>() + ", " + count(cpu.at("cores"), "core");
-  if (cpu.at("threads") != cpu.at("cores")) line += " (" + count(cpu.at("threads"), "thread") + ")";
-  page.line(line + ", " + bytes(cpu.at("memory_bytes")) + " memory");
-  page.line(join(cpu.at("isa"), " "));
+  std::string line = cpu.name + ", " + counted(cpu.cores, "core");
+  if (cpu.threads != cpu.cores) line += " (" + counted(cpu.threads, "thread") + ")";
+  page.line(line + ", " + bytes(static_cast<double>(cpu.memory_bytes)) + " memory");
+  page.line(join(cpu.isa, " "));
   std::vector<std::string> rest;
-  if (!cpu.at("cache_bytes").is_null()) rest.push_back("last-level cache " + bytes(cpu.at("cache_bytes")));
-  if (!cpu.at("governor").is_null()) rest.push_back("governor " + cpu.at("governor").get<std::string>());
-  if (!cpu.at("huge_pages").is_null())
-    rest.push_back("huge pages " + cpu.at("huge_pages").get<std::string>());
+  if (cpu.cache_bytes) rest.push_back("last-level cache " + bytes(static_cast<double>(*cpu.cache_bytes)));
+  if (cpu.governor) rest.push_back("governor " + *cpu.governor);
+  if (cpu.huge_pages) rest.push_back("huge pages " + *cpu.huge_pages);
   if (!rest.empty()) page.line(join(rest));
 }
 
-void gpu_section(Page& page, const Json& context) {
+void gpu_section(Page& page, const Context& context) {
   page.section("GPU");
-  for (const Json& gpu : context.at("gpus")) {
-    std::vector<std::string> facts = {gpu.at("name"), bytes(gpu.at("memory_bytes")), gpu.at("sm")};
-    if (!gpu.at("multiprocessors").is_null())
-      facts.push_back(count(gpu.at("multiprocessors"), "multiprocessor"));
-    if (!gpu.at("driver").is_null()) facts.push_back("driver " + gpu.at("driver").get<std::string>());
+  for (const GpuInfo& gpu : context.gpus) {
+    std::vector<std::string> facts = {gpu.name, bytes(static_cast<double>(gpu.memory_bytes)), gpu.sm};
+    if (gpu.multiprocessors) facts.push_back(counted(*gpu.multiprocessors, "multiprocessor"));
+    if (gpu.driver) facts.push_back("driver " + *gpu.driver);
     page.line(join(facts));
     facts.clear();
-    if (!gpu.at("clock_mhz").is_null() && !gpu.at("max_clock_mhz").is_null())
-      facts.push_back(gpu.at("clock_mhz").dump() + " of " + gpu.at("max_clock_mhz").dump() + " MHz");
-    if (!gpu.at("power_limit_watts").is_null())
-      facts.push_back("limit " + number(gpu.at("power_limit_watts")) + " W");
-    if (!gpu.at("ecc").is_null()) facts.emplace_back(gpu.at("ecc") ? "ECC on" : "ECC off");
+    if (gpu.clock_mhz && gpu.max_clock_mhz)
+      facts.push_back(std::to_string(*gpu.clock_mhz) + " of " + std::to_string(*gpu.max_clock_mhz) + " MHz");
+    if (gpu.power_limit_watts) facts.push_back("limit " + grouped(*gpu.power_limit_watts) + " W");
+    if (gpu.ecc) facts.emplace_back(*gpu.ecc ? "ECC on" : "ECC off");
     if (!facts.empty()) page.line("  " + join(facts));
   }
-  if (const Json& reason = context.at("no_cuda"); !reason.is_null())
-    page.line("not usable: " + reason.get<std::string>());
+  if (context.no_cuda) page.line("not usable: " + *context.no_cuda);
 }
 
-void software_section(Page& page, const Json& context) {
+void software_section(Page& page, const Context& context) {
   page.section("Software");
-  const std::string built = context.at("torch"), found = context.value("torch_found", "");
+  const std::string &built = context.torch, &found = context.torch_found;
   std::string torch = "LibTorch " + (found.empty() ? built : found + " (built for " + built + ")");
-  if (const std::string cuda = context.at("cuda"); cuda != "none") torch += ", CUDA " + cuda;
-  if (!context.at("nccl").is_null()) torch += ", NCCL " + context.at("nccl").get<std::string>();
-  page.line(torch + ", CPU kernels for " + context.at("torch_cpu_capability").get<std::string>());
-  page.line("built by " + context.at("compiler").get<std::string>() + ", malloc of " +
-            context.at("malloc").get<std::string>() + ", " + count(context.at("threads"), "CPU thread"));
+  if (context.cuda != "none") torch += ", CUDA " + context.cuda;
+  if (context.nccl) torch += ", NCCL " + *context.nccl;
+  page.line(torch + ", CPU kernels for " + context.torch_cpu_capability);
+  page.line("built by " + context.compiler + ", malloc of " + context.malloc + ", " +
+            counted(context.threads.value_or(0), "CPU thread"));
 }
 
 /// "bf16 692 TFLOP/s for 3.00 s of 8192 x 8192 x 8192: 698 W of 700 W, 1605 MHz, at the power cap"
-std::string sustained_line(const Json& product) {
-  const Json& shape = product.at("shape");
-  std::string line = product.at("dtype").get<std::string>() + " " + rate(product.at("flops_per_second")) +
-                     " sustained for " + number(product.at("seconds")) + " s of " + shape.at(0).dump() +
-                     " x " + shape.at(1).dump() + " x " + shape.at(2).dump();
-  std::vector<std::string> facts;
-  if (!product.at("watts").is_null())
-    facts.push_back(number(product.at("watts")) + " W" +
-                    (product.at("power_limit_watts").is_null()
-                         ? ""
-                         : " of " + number(product.at("power_limit_watts")) + " W"));
-  if (!product.at("sm_clock_mhz").is_null()) facts.push_back(number(product.at("sm_clock_mhz")) + " MHz");
-  if (product.at("at_power_cap").is_number() && product.at("at_power_cap") >= kAtPowerCap)
-    facts.emplace_back("at the power cap");
-  return facts.empty() ? line : line + ": " + join(facts);
+std::string sustained_line(const SustainedContext& product) {
+  std::vector<std::string> sizes, facts;
+  for (const int64_t size : product.shape) sizes.push_back(std::to_string(size));
+  if (product.watts)
+    facts.push_back(grouped(*product.watts) + " W" +
+                    (product.power_limit_watts ? " of " + grouped(*product.power_limit_watts) + " W" : ""));
+  if (product.sm_clock_mhz) facts.push_back(fixed(*product.sm_clock_mhz, 0) + " MHz");
+  if (product.at_power_cap >= kAtPowerCap) facts.emplace_back("at the power cap");
+  return product.dtype + " " + flops_rate(product.flops_per_second.value_or(0)) + " sustained for " +
+         duration(product.seconds.value_or(0)) + " of " + join(sizes, " x ") +
+         (facts.empty() ? "" : ": " + join(facts));
 }
 
-void peak_section(Page& page, const Json& context) {
-  const Json& peak = context.at("peak");
+void peak_section(Page& page, const Context& context) {
+  const PeakContext& peak = context.peak;
   page.section("Matmul");
-  if (is_stand_in(peak.at("device").get<std::string>())) {
+  if (is_stand_in(peak.device)) {
     page.line(kNothingComputed);
     return;
   }
   std::vector<std::string> rates;
-  for (const auto& [dtype, flops] : peak.at("dtype_flops").items())
-    rates.push_back(dtype + " " + rate(flops));
-  page.line(join(rates) + ", measured on " + peak.at("device").get<std::string>());
-  for (const Json& product : peak.value("sustained", Json::array())) page.line(sustained_line(product));
-  page.line("MFU divides by " + rate(peak.at("mfu_denominator")) + ": the " +
-            (peak.at("source") == "table" ? "maker's dense " : "measured ") +
-            peak.at("mfu_dtype").get<std::string>() + " peak");
+  for (const auto& [dtype, flops] : peak.dtype_flops) rates.push_back(dtype + " " + flops_rate(flops));
+  page.line(join(rates) + ", measured on " + peak.device);
+  for (const SustainedContext& product : peak.sustained) page.line(sustained_line(product));
+  page.line("MFU divides by " + flops_rate(peak.mfu_denominator.value_or(0)) + ": the " +
+            (peak.source == "table" ? "maker's dense " : "measured ") + peak.mfu_dtype + " peak");
   page.section("Memory");
-  page.line(number(context.at("bandwidth_bytes_per_second").get<double>() / 1e9) + " GB/s, measured");
+  page.line(byte_rate(context.bandwidth_bytes_per_second.value_or(0)) + ", measured");
 }
 
-void plugin_section(Page& page, const Json& context) {
+void plugin_section(Page& page, const std::vector<PluginContext>& plugins) {
   page.section("Plugins");
-  if (context.at("plugins").empty()) page.line("none found");
-  for (const Json& plugin : context.at("plugins")) {
-    const std::string name = plugin.at("name"), reason = plugin.at("reason");
+  if (plugins.empty()) page.line("none found");
+  for (const auto& [name, file, summary, reason] : plugins) {
     const std::string column = name + std::string(name.size() < 26 ? 26 - name.size() : 1, ' ');
-    page.line(reason.empty() ? "works   " + column + plugin.at("summary").get<std::string>()
-                             : "no      " + column + reason);
+    page.line(reason.empty() ? "works   " + column + summary : "no      " + column + reason);
   }
 }
 
-void python_section(Page& page, const Json& context) {
-  const Json& python = context.at("python");
+void python_section(Page& page, const PythonContext& python) {
   page.section("Python");
-  const std::string path = python.at("path"), version = python.at("version"),
-                    renderer = python.at("vl_convert");
-  page.line(path.empty() ? "none" : path + (version.empty() ? ", which does not start" : ", " + version));
-  const std::string missing = python.at("no_compile");
-  page.line("compile plugin: " + (missing.empty() ? "available" : "not available, " + missing));
+  page.line(python.path.empty()
+                ? "none"
+                : python.path + ", " + (python.version.empty() ? "which does not start" : python.version));
+  page.line("compile plugin: " +
+            (python.no_compile.empty() ? "available" : "not available, " + python.no_compile));
   page.line("charts: " +
-            (renderer.empty()
+            (python.vl_convert.empty()
                  ? std::string("not available, vl-convert-python is not installed: reports have tables only")
-                 : "vl-convert " + renderer));
+                 : "vl-convert " + python.vl_convert));
 }
 }  // namespace
 
-std::string doctor_page(const Json& context) {
+std::string doctor_page(const Json& json) {
+  const Context context = context_from_json(json, "doctor");
   Page page;
-  page.line("Optimization Rush " + context.at("optrush_version").get<std::string>() + " on " +
-            context.at("host").get<std::string>() + ", " + context.at("os").get<std::string>() + ", " +
-            context.at("kernel").get<std::string>());
+  page.line("Optimization Rush " + context.optrush_version + " on " + context.host + ", " + context.os +
+            ", " + context.kernel);
   page.gap();
-  cpu_section(page, context.at("cpu"));
+  cpu_section(page, context.cpu);
   gpu_section(page, context);
   software_section(page, context);
   peak_section(page, context);
   page.gap();
-  plugin_section(page, context);
+  plugin_section(page, context.plugins);
   page.gap();
-  python_section(page, context);
-  if (!context.at("warnings").empty()) {
+  python_section(page, context.python);
+  if (!context.warnings.empty()) {
     page.gap();
     page.section("Warnings");
-    for (const Json& warning : context.at("warnings")) page.line(warning);
+    for (const std::string& warning : context.warnings) page.line(warning);
   }
   return page.text();
 }

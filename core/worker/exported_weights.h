@@ -18,14 +18,12 @@ namespace optrush {
 RunSpec reduced_to(RunSpec, const std::set<Effect>&);
 /// The names of the model's parameters without plugins.
 std::set<std::string> own_parameters(RunSpec);
-/// A session of the reduced run with initial values. Its type is at least fp32, so that a merged matrix is a
-/// sum in this type.
+/// A session of the reduced run with initial values. Its type is at least fp32, for sums in merged matrices.
 std::unique_ptr<RunSetup> session_to_export(RunSpec, at::Device);
 /// Whether plugins added parameters.
 bool has_adapter(const Session&, const std::set<std::string>& own);
 
-/// The model's parameters, with the matrices of adapters merged. A tied matrix with an adapter becomes a
-/// separate parameter of its module.
+/// The model's parameters, with merged adapters. A tied matrix with an adapter is no longer tied.
 NamedTensors model_weights(Session&, const std::set<std::string>& own);
 /// The parameters that plugins added and the model's trained ones, with PEFT's names.
 NamedTensors adapter_weights(const Session&, const std::set<std::string>& own);

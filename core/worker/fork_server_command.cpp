@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "machine/child.h"
 #include "machine/fork_protocol.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
@@ -54,9 +55,8 @@ void answer(const Json& message) {
     throw Error(ErrorCode::network, "the controller has ended");
 }
 
-/// Gives this process the properties of one that the host has executed: it dies with the host, has no input,
-/// and writes to a log.
-bool take_place(pid_t host, const std::string& log) {
+/// Makes this process as one that the host executes: it dies with the host and writes to a log.
+bool become_child_of(pid_t host, const std::string& log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != host) return false;  // the host died before the line above
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -87,8 +87,7 @@ std::vector<uint64_t> entries_of(int pagemap, uint64_t begin, uint64_t end, uint
   return entries;
 }
 
-/// Read-only pages of files that this process has in memory, by range: code and constants of its libraries. A
-/// fork does not have them until it reads them.
+/// Read-only pages of files that this process has in memory, by range. A fork lacks them until it reads.
 std::vector<std::span<const char>> resident_file_pages() {
   std::vector<std::span<const char>> ranges;
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -113,8 +112,7 @@ std::vector<std::span<const char>> resident_file_pages() {
   return ranges;
 }
 
-/// Maps these pages again after a fork. The resident memory of the process then includes its libraries, so it
-/// can be compared with the memory of other programs.
+/// Maps these pages again after a fork, so that its resident memory includes the libraries.
 void map_again(const std::vector<std::span<const char>>& ranges) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const auto& range : ranges)
@@ -133,18 +131,16 @@ struct Given {
 [[noreturn]] void become(const Json& request, const Given& given, Pipe go, const ExecuteCommand& execute) {
   setpgid(0, 0);
   go.writing.close();
-  char told = 0;
-  if (read(go.reading.get(), &told, 1) != 1 || !take_place(given.host, request.at("log"))) _exit(kNotBegun);
+  char byte = 0;
+  if (read(go.reading.get(), &byte, 1) != 1 || !become_child_of(given.host, request.at("log")))
+    _exit(kNotBegun);
   go.reading.close();
   for (const auto& [name, value] : request.at("environment").items())
     setenv(name.c_str(), value.get<std::string>().c_str(), 1);
   auto arguments = request.at("arguments").get<std::vector<std::string>>();
   show(arguments, given.command_line);
   map_again(given.pages);
-  std::vector<char*> pointers;
-  for (auto& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  std::exit(execute(static_cast<int>(arguments.size()), pointers.data()));
+  std::exit(execute(static_cast<int>(arguments.size()), pointers_to(arguments).data()));
 }
 
 /// The process between this one and the new one ends at once, so that the new one is the child of the host,

@@ -7,8 +7,7 @@
 
 namespace optrush {
 /// metrics.jsonl of a rank: one JSON object per line, with the time and, for several ranks, the rank. The
-/// file of rank 0 has the whole run. The files of other ranks show progress; beyond a size limit they start
-/// again with one line that states the progress.
+/// file of rank 0 has the whole run; those of others start again beyond a size limit, with their progress.
 class MetricsLog {
  public:
   /// Starts an empty file. `ranks`: number of ranks of the run.

@@ -90,17 +90,16 @@ std::vector<int64_t> ranks_of_layers(const Mesh& mesh) {
 }
 
 /// Keeps the memory of the rank that needs most.
-void take_larger(StepForecast& found, StepForecast other) {
-  const int64_t least = std::max(found.least_bytes, other.least_bytes);
-  if (other.peak_bytes > found.peak_bytes) {
-    other.costs = std::move(found.costs);
-    found = std::move(other);
+void keep_larger(StepForecast& found, const StepForecast& other) {
+  const double least = std::max(found.memory.least, other.memory.least);
+  if (other.memory.peak > found.memory.peak) {
+    found.memory = other.memory;
+    found.validation = other.validation;
   }
-  found.least_bytes = least;
+  found.memory.least = least;
 }
 
-/// Validates after the last step of a forecast, which has `step_flops`. None if a plugin's forward without
-/// gradients needs values.
+/// Validates after the last step of a forecast, which has `step_flops`. None if a plugin needs values.
 std::optional<PlannedValidation> forecast_validation(RunSetup& session, double step_flops) try {
   constexpr int64_t kMostRounds = 32;  // later ones repeat them
   const TrainSpec& train = session.spec().train;
@@ -137,8 +136,7 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   const auto data =
       recipe.data.resolve({}, [&](int64_t) { return shapes_of(session, session.spec().train.accumulation); });
   const auto clock = StepClock::make(device);
-  // What the device holds when the optimizer starts: parameters, gradients and optimizer state, which a
-  // compiler of units can't avoid.
+  // What the device holds when the optimizer starts: parameters, gradients and optimizer state.
   int64_t states = 0;
   WatchedClock noted(*clock, [&](const auto& bucket) {
     if (bucket == Bucket::optimizer) states = simulated::allocated().total();
@@ -155,13 +153,20 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   one_step(counted, 1);
   costs.stop();
   const simulated::Memory peak = simulated::peak();
-  StepForecast found{.peak_bytes = peak.total(),
-                     .least_bytes = std::min(peak.total(), states),
-                     .parts = peak,
-                     .reserved_bytes = simulated::reserved(),
-                     .pinned_bytes = simulated::peak_pinned(),
-                     .communicators = recipe.run_mesh().groups().communicators(),
+  const auto bytes = [](int64_t count) { return static_cast<double>(count); };
+  StepForecast found{.memory = {.peak = bytes(peak.total()),
+                                .least = bytes(std::min(peak.total(), states)),
+                                .tensors = bytes(peak.tensors),
+                                .block_rounding = bytes(peak.rounding),
+                                .cublas_workspaces = bytes(peak.workspaces),
+                                .device = form.type == at::kCUDA ? "cuda" : "cpu"},
                      .costs = costs.to_json()};
+  if (form.type == at::kCUDA) {
+    found.memory.reserved = bytes(simulated::reserved());
+    found.memory.pinned = bytes(simulated::peak_pinned());
+    if (const int64_t count = recipe.run_mesh().groups().communicators(); count > 0)
+      found.memory.communicators = bytes(count);
+  }
   if (spec.validate.every > 0) found.validation = forecast_validation(session, costs.flops());
   return found;
 }
@@ -173,13 +178,12 @@ int64_t ranks_on_a_gpu(const RunSpec& spec, int64_t gpus) {
 
 /// The architecture of this machine's GPU.
 std::string architecture_here() {
-  if (!load_cuda()) return "";
   const auto gpus = visible_gpus(nullptr);
   return gpus.empty() ? "" : gpus.front().sm;
 }
 }  // namespace
 
-std::vector<std::string> take_compilers_off(RunSpec& spec, const Recipe& recipe, std::string& why_bound) {
+std::vector<std::string> remove_compilers(RunSpec& spec, const Recipe& recipe, std::string& why_bound) {
   std::vector<std::string> others;
   for (const Unpredictable& each : unpredictable(recipe)) {
     if (!each.can_go()) {
@@ -209,7 +213,7 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
     if (setup == nullptr) setup = opened_here.get();
     RunSpec predicted = spec;
     std::string bounded_by;
-    if (const auto others = take_compilers_off(predicted, setup->recipe(), bounded_by); !others.empty())
+    if (const auto others = remove_compilers(predicted, setup->recipe(), bounded_by); !others.empty())
       throw Error(ErrorCode::unsupported, others.front() + " depends on values, not only on sizes");
     const auto mail = std::make_shared<PlannedMail>();
     if (made_of_documents(spec.data) && padding_of(setup->recipe()) == Padding::to_longest)
@@ -217,16 +221,16 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
                     "the longest document of a micro-batch is assumed to fill train.seq_len";
     StepForecast found = forecast_step(predicted, form, 0, mail);
     const std::vector<int64_t> ranks = ranks_of_layers(setup->mesh());
-    if (ranks.size() > 1) found.rank = 0;
+    if (ranks.size() > 1) found.memory.rank = 0;
     for (auto rank = ranks.begin() + 1; rank != ranks.end(); ++rank) {
       StepForecast other = forecast_step(predicted, form, *rank, mail);
-      other.rank = *rank;
-      take_larger(found, std::move(other));
+      other.memory.rank = *rank;
+      keep_larger(found, other);
     }
     if (bounded_by.empty()) {
-      found.least_bytes = found.peak_bytes;
+      found.memory.least = found.memory.peak;
     } else {
-      found.bounded_by = std::move(bounded_by);
+      found.memory.bounded_by = std::move(bounded_by);
       found.costs = nullptr;
     }
     return found;
@@ -252,21 +256,9 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
   const auto found = forecast(spec, form, &plan.no_forecast, setup);
   if (!found) return;
   const auto bytes = [](int64_t count) { return static_cast<double>(count); };
-  PlannedMemory& memory = plan.memory.emplace();
-  memory = {.peak = bytes(found->peak_bytes),
-            .least = bytes(found->least_bytes),
-            .bounded_by = found->bounded_by,
-            .tensors = bytes(found->parts.tensors),
-            .block_rounding = bytes(found->parts.rounding),
-            .cublas_workspaces = bytes(found->parts.workspaces),
-            .device = gpu ? "cuda" : "cpu",
-            .rank = found->rank};
+  PlannedMemory& memory = plan.memory.emplace(found->memory);
   if (gpu) {
-    memory.reserved = bytes(found->reserved_bytes);
-    memory.pinned = bytes(found->pinned_bytes);
-    if (found->communicators > 0) memory.communicators = bytes(found->communicators);
-    if (const auto gpus = load_cuda() ? visible_gpus(nullptr) : decltype(visible_gpus(nullptr)){};
-        !gpus.empty())
+    if (const auto gpus = visible_gpus(nullptr); !gpus.empty())
       memory.available = bytes(gpus.front().memory_bytes / ranks_on_a_gpu(spec, std::ssize(gpus)));
   } else {
     memory.available = bytes(read_cpu().available_bytes);

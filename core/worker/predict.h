@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,7 +6,6 @@
 #include "experiment/plan.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
-#include "optrush/tensor.h"
 #include "simulated/device.h"
 
 namespace optrush {
@@ -15,37 +13,26 @@ class Recipe;
 class RunSetup;
 class Session;
 
-/// The forecast of a training step that runs on tensors without values (simulated/device.h): the same
-/// operators request the same sizes.
+/// The forecast of a training step that runs the same operators on tensors without values.
 ///
-/// If the ranks of a mesh keep different layers, one rank of each stage is planned. `peak_bytes` is the
-/// largest peak of these ranks, and `least_bytes` the largest of their lower bounds. Costs are those of rank
-/// 0, as in a result.
+/// If the ranks of a mesh keep different layers, one rank of each stage is planned. The peak and
+/// its bound are the largest of these ranks. Costs are those of rank 0.
 struct StepForecast {
-  int64_t peak_bytes = 0;       ///< the peak, or an upper bound of it
-  int64_t least_bytes = 0;      ///< a lower bound of the peak; `peak_bytes` unless there is a `bounded_by`
-  std::string bounded_by;       ///< why the peak is only a bound; "": it is not
-  std::optional<int64_t> rank;  ///< the rank of the memory values; none: all ranks keep the same layers
-  simulated::Memory parts;      ///< the parts of `peak_bytes`
-  int64_t reserved_bytes = 0;   ///< reserved by the caching allocator; 0 on a CPU
-  int64_t pinned_bytes = 0;     ///< pinned host memory
-  int64_t communicators = 0;    ///< NCCL's, of this rank
+  PlannedMemory memory;                         ///< without `available`
   std::optional<PlannedValidation> validation;  ///< of a run that validates, by rank 0
-  Json costs;                                   ///< StepCosts::to_json; null if `peak_bytes` is a bound
+  Json costs;                                   ///< StepCosts::to_json; null if `memory.peak` is a bound
 };
 
 /// Forecasts a step. `form`: the device to simulate, which need not exist here. A plugin that compiles or
 /// records what it wraps is left out: the step without it is the upper bound, and the memory when the
 /// optimizer starts is the lower bound. Returns none if another plugin does more than call ATen and does not
-/// take part, or if the step needs values; `why_not` then states the reason. `setup`: the opened session of
-/// the spec, if there is one.
+/// take part, or if the step needs values; `why_not` then states the reason. `setup`: an opened session.
 std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
                                      std::string* why_not = nullptr, const RunSetup* setup = nullptr);
 
-/// Removes from the plugins of `spec` those that compile or record what they wrap, and returns the other
-/// edits that can't run on tensors without values, as "'PLUGIN' in SLOT". `why_bound`: why a forecast without
-/// the removed plugins is only a bound.
-std::vector<std::string> take_compilers_off(RunSpec& spec, const Recipe&, std::string& why_bound);
+/// Removes plugins that compile or record what they wrap, and returns other edits that can't run on tensors
+/// without values, as "'PLUGIN' in SLOT". `why_bound`: why a forecast without them is only a bound.
+std::vector<std::string> remove_compilers(RunSpec& spec, const Recipe&, std::string& why_bound);
 
 /// The forecast of the states that a run saves and of the weights that `optrush weights` writes of them. Each
 /// rank's session is built on tensors without values, and lays out its file as the run does. None if the run
@@ -56,8 +43,7 @@ std::optional<PlannedSaving> forecast_saving(const RunSpec&, const simulated::Fo
 Plan make_plan(const Session& session);
 
 /// Adds memory, costs, saved states and validations to a plan, or the reason why memory has no forecast.
-/// `architecture`: of the planned GPU, such as "sm_90"; "": that of this machine, otherwise sm_90. `setup`:
-/// as for forecast().
+/// `architecture`: of the planned GPU, such as "sm_90"; "": that of this machine, otherwise sm_90.
 void add_forecast(Plan& plan, const RunSpec&, const std::string& architecture = "",
                   const RunSetup* setup = nullptr);
 }  // namespace optrush

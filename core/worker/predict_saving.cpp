@@ -2,7 +2,6 @@
 #include <exception>
 
 #include "checkpoint/written_config.h"
-#include "spec/model_kinds.h"
 #include "train/evaluated_parameters.h"
 #include "train/run_setup.h"
 #include "train/state.h"
@@ -68,7 +67,7 @@ std::optional<PlannedSaving> forecast_saving(const RunSpec& spec, const simulate
       std::string bounds;
       const auto session = RunSetup::open(spec, simulated::open(simulated::Values::none, form),
                                           Ranks::planned(0, spec.train.world_size));
-      take_compilers_off(without_compilers, session->recipe(), bounds);
+      remove_compilers(without_compilers, session->recipe(), bounds);
     }
     PlannedSaving saving{.states = regular + best};
     for (int64_t rank = 0; rank < spec.train.world_size; ++rank)

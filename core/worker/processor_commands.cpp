@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/contains.h"
 #include "base/files.h"
+#include "machine/gpu_cards.h"
 #include "measure/cpu_info.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
@@ -11,12 +13,10 @@ namespace optrush {
 namespace {
 constexpr double kMatmulSeconds = 1;
 
-/// Speed of bf16 products relative to fp32. It is measured, because a virtual machine may announce
-/// instructions that are slow.
+/// Speed of bf16 products relative to fp32. Measured, because announced instructions may be slow.
 double bf16_speedup(const CpuInfo& cpu) {
   const auto fast = {"avx512_bf16", "amx_bf16", "bf16"};
-  if (std::ranges::none_of(fast, [&](const char* name) { return std::ranges::count(cpu.isa, name) > 0; }))
-    return 0;
+  if (std::ranges::none_of(fast, [&](const char* name) { return contains(cpu.isa, name); })) return 0;
   double fp32 = 0, bf16 = 0;
   for (const auto& [dtype, flops] : measure_matmul_peak(at::kCPU, kMatmulSeconds)) {
     if (dtype == "fp32") fp32 = flops;
@@ -29,7 +29,7 @@ double bf16_speedup(const CpuInfo& cpu) {
 int gpus_command(const std::filesystem::path& out) {
   Json list = Json::array();
   for (const GpuInfo& gpu : visible_gpus(nullptr))
-    list.push_back({{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"sm", gpu.sm}});
+    list.push_back(to_json(PlannedGpu{gpu.name, gpu.memory_bytes, gpu.sm}));
   write_json(out, list);
   return 0;
 }

@@ -28,19 +28,19 @@ namespace fs = std::filesystem;
 namespace {
 using SteadyClock = std::chrono::steady_clock;
 
-std::optional<DataPosition> go_on_from(Session& session, const fs::path& folder) {
+std::optional<DataPosition> load_state_from(Session& session, const fs::path& folder) {
   const StateFolder state(folder);
   return load_state(session, [&](const std::string& key) { return state.read(key); });
 }
 
 /// Loads the state that this run saved before it was interrupted, and its record.
-void go_on(Session& session, const fs::path& folder, int64_t step, Continuation& run) try {
+void resume(Session& session, const fs::path& folder, int64_t step, Continuation& run) try {
   auto record = saved_record(folder, 0);
   const bool same_ranks = record && record->at("about").at("spec") == run.about.at("spec");
   const auto own = same_ranks ? saved_record(folder, session.ranks().rank) : std::nullopt;
   if (!record || (same_ranks && !own))
     throw Error(ErrorCode::invalid_file, "the record beside the state is missing or was changed");
-  run.read = go_on_from(session, folder);
+  run.read = load_state_from(session, folder);
   if (session.first_step() != step)
     throw Error(ErrorCode::invalid_file, "it is the state of step " + std::to_string(session.first_step()) +
                                              ", not of step " + std::to_string(step));
@@ -93,9 +93,9 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   // Only needed by a run that saves its state.
   if (spec.save.every > 0) run.about["inputs"] = sum_of_inputs(spec);
   if (from_step)
-    go_on(*session, files.state, *from_step, run);
+    resume(*session, files.state, *from_step, run);
   else if (!spec.start.empty() && !spec.weights_only)
-    run.read = go_on_from(*session, spec.start);
+    run.read = load_state_from(*session, spec.start);
   const double setup_seconds = seconds_since(start);
   RunResult result = train(*session, sink, turns.get(), files, run);
   session->recipe().fire(Event::finished, *session);
@@ -158,8 +158,7 @@ int plan_command(const fs::path& spec_file, const fs::path& out, const std::stri
   session->declare();  // without connect(): a plan joins no process group
   Plan plan = make_plan(*session);
   write_json(out, to_json(plan));
-  // Last, because it calls plugins with tensors that they may not expect, and the rest of the plan is valid
-  // without it.
+  // Last: it calls plugins with tensors that they may not expect, and the plan is valid without it.
   add_forecast(plan, spec, architecture, session.get());
   write_json(out, to_json(plan));
   return 0;

@@ -21,9 +21,8 @@ std::string first_lines(const std::string& text) {
   return text.substr(0, text.find("\nException raised from"));
 }
 
-/// Whether a message reports out of memory without being a c10::OutOfMemoryError: from the host's allocator,
-/// or from libraries with their own workspaces.
-bool tells_of_memory(const std::string& message) {
+/// Whether a message of the host's allocator, or of a library with workspaces, reports out of memory.
+bool is_out_of_memory(const std::string& message) {
   static constexpr std::array<const char*, 6> kSigns = {
       "can't allocate memory",      "CUDA error: out of memory", "CUDA out of memory",
       "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "'out of memory'" /* of NCCL */};
@@ -75,7 +74,7 @@ RunResult failure_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return out_of_memory("the host is out of memory");
   const std::string message = message_of(error);
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || tells_of_memory(message))
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || is_out_of_memory(message))
     return out_of_memory(message);
   return failed_by(error, Cause::own);
 }

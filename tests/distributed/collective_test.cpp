@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "spec/model_kinds.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/training.h"
@@ -57,7 +56,7 @@ TEST(CollectiveAlone, AForecastSendsNothing) {
   std::string why_not;
   const auto planned = forecast(collective("all_gather", 4, 1 << 20), at::kCPU, &why_not);
   ASSERT_TRUE(planned) << why_not;
-  EXPECT_NEAR(static_cast<double>(planned->peak_bytes), 1.25 * (1 << 20), 4096);
+  EXPECT_NEAR(planned->memory.peak, 1.25 * (1 << 20), 4096);
 }
 }  // namespace
 }  // namespace optrush::testing

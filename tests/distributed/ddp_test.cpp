@@ -207,7 +207,7 @@ TEST(Ddp, ForecastOfARankMatchesItsMeasuredPeak) {
   ASSERT_TRUE(planned) << why_not;
   const auto trained = train_on(pool(), {.spec = spec});
   const auto peak = static_cast<double>(trained.peaks.front());
-  EXPECT_NEAR(static_cast<double>(planned->peak_bytes), peak, 0.05 * peak);
+  EXPECT_NEAR(planned->memory.peak, peak, 0.05 * peak);
 }
 
 TEST(Ddp, FlopsPerTokenEqualOneProcess) {

@@ -101,8 +101,9 @@ void expect_predicted_peak(RankPool& pool, const RunSpec& spec, double copies) {
   const auto predicted = forecast(spec, at::kCPU, &why_not);
   ASSERT_TRUE(predicted) << why_not;
   const auto peaks = train_on(pool, {.spec = spec}).peaks;
-  const auto measured = static_cast<double>(peaks.at(static_cast<size_t>(predicted->rank.value_or(0))));
-  const auto peak = static_cast<double>(predicted->peak_bytes);
+  const auto measured =
+      static_cast<double>(peaks.at(static_cast<size_t>(predicted->memory.rank.value_or(0))));
+  const double peak = predicted->memory.peak;
   EXPECT_GT(measured, 0.98 * peak);
   EXPECT_LT(measured, 1.02 * peak + copies);
   for (const int64_t each : peaks) EXPECT_LT(static_cast<double>(each), 1.02 * peak + copies);

@@ -138,8 +138,8 @@ TEST(PipelineParallel, APlanNamesTheRankWithTheLargestPeak) {
     spec.train.seq_len = 128;
     spec.plugins.push_back(beside);
     const auto planned = forecast(spec, at::kCPU);
-    ASSERT_TRUE(planned && planned->rank);
-    EXPECT_EQ(*planned->rank, largest);
+    ASSERT_TRUE(planned && planned->memory.rank);
+    EXPECT_EQ(*planned->memory.rank, largest);
     expect_predicted_peak(pool(), spec);
   }
 }

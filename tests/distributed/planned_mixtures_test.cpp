@@ -75,7 +75,7 @@ TEST(PlannedMixtures, MemoryAgreesWithForecastsOfAStep) {
         std::string why_not;
         const auto found = forecast(spec, {at::kCUDA, "sm_90"}, &why_not);
         ASSERT_TRUE(found) << why_not;
-        const auto needed = static_cast<double>(found->peak_bytes - found->parts.workspaces);
+        const double needed = found->memory.peak - *found->memory.cublas_workspaces;
         EXPECT_NEAR(memory_of(mix, problem).total() / needed, 1, 0.05)
             << to_string(precision) << " " << mesh_text(mix) << ", " << sharding_text(mix) << ", recomputed "
             << to_string(mix.recompute) << ", shared " << shared;

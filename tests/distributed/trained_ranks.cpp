@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,7 @@
 #include "base/temporary_folder.h"
 #include "connected_ranks.h"
 #include "io/safetensors.h"
-#include "machine/unix_address.h"
+#include "machine/socket.h"
 #include "measure/memory.h"
 #include "slot_edits.h"
 #include "spec/record.h"
@@ -202,13 +203,8 @@ SavedState state_saved_in(const fs::path& folder) {
 /// Answers an interleaved run as the controller does: one turn of `steps`, then the end.
 class OneTurn {
  public:
-  OneTurn(const Ranks& ranks, int64_t steps) : listens_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const std::string path = folder_ / "turns";
-    const auto address = unix_address(path);
-    if (bind(listens_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
-        listen(listens_.get(), 1) != 0)
-      throw std::runtime_error("a socket at " + path + " cannot listen");
-    run_.emplace(path, ranks);
+  OneTurn(const Ranks& ranks, int64_t steps) : listens_(listen_at(folder_ / "turns")) {
+    run_.emplace(folder_ / "turns", ranks);  // connected before the thread accepts it
     const std::string go = Json{{"type", "go"}, {"steps", steps}, {"alone", true}}.dump();
     controller_ = std::jthread([this, go] {
       const Descriptor run(accept(listens_.get(), nullptr, nullptr));

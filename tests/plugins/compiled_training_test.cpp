@@ -73,8 +73,8 @@ TEST_F(CompiledTraining, PeakIsWithinTheForecastBounds) {
     install_cpu_memory_tracking();
     const int64_t before = cpu_allocated();
     const int64_t peak = Trained(spec).train()["memory"]["peak_allocated"].get<int64_t>() - before;
-    EXPECT_LE(bounds->least_bytes, peak);
-    EXPECT_GE(bounds->peak_bytes, peak);
+    EXPECT_LE(bounds->memory.least, static_cast<double>(peak));
+    EXPECT_GE(bounds->memory.peak, static_cast<double>(peak));
   }
 }
 

@@ -322,7 +322,7 @@ TEST(FsdpForecast, MemoryOfARankMatchesTheory) {
       const double expected = stage == 1   ? state + 2 * kPsi + 2 * kWidest
                               : stage == 2 ? state + kPsi + kPsi / n + reducing
                                            : state + 2 * kBlock + (kPsi - 3 * kBlock) / n + reducing;
-      EXPECT_NEAR(static_cast<double>(found->parts.tensors), expected, 0.05 * expected)
+      EXPECT_NEAR(*found->memory.tensors, expected, 0.05 * expected)
           << "stage " << stage << " of " << n << " ranks";
     }
 }

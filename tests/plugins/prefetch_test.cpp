@@ -136,7 +136,7 @@ TEST(Prefetch, HoldsTheBatchesOfOneMoreStep) {
   const int64_t ahead = peak_of_steps(spec, true);
   const auto predicted = forecast(spec, at::kCPU);
   ASSERT_TRUE(predicted);
-  EXPECT_EQ(predicted->peak_bytes, ahead);
+  EXPECT_EQ(predicted->memory.peak, static_cast<double>(ahead));
   const int64_t rows = spec.train.micro_batch, length = spec.train.seq_len;
   EXPECT_EQ(ahead - plain, int64_t{8} * (2 * rows * length + length)) << "tokens, labels, positions";
 }

@@ -150,8 +150,7 @@ TEST(StochasticRounding, PeakIsPredicted) {
   const int64_t before = cpu_allocated();
   Trained trained(spec);
   const auto measured = trained.train()["memory"]["peak_allocated"].get<int64_t>() - before;
-  EXPECT_NEAR(static_cast<double>(predicted->peak_bytes), static_cast<double>(measured),
-              0.02 * static_cast<double>(measured));
+  EXPECT_NEAR(predicted->memory.peak, static_cast<double>(measured), 0.02 * static_cast<double>(measured));
 }
 
 TEST(StochasticRounding, IncompatiblePluginsAreNamed) {

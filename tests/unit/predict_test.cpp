@@ -22,7 +22,7 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec) {
   std::string why_not;
   const auto found = forecast(spec, at::kCPU, &why_not);
   EXPECT_TRUE(found) << why_not;
-  return found ? std::optional(found->peak_bytes) : std::nullopt;
+  return found ? std::optional(static_cast<int64_t>(found->memory.peak)) : std::nullopt;
 }
 
 TEST(Predict, PeakOfAStepIsExactToTheByte) {
@@ -93,16 +93,16 @@ TEST(Predict, EagerStepBoundsACompiledOne) {
     std::string why_not;
     const auto found = forecast(spec, at::kCUDA, &why_not), plain = forecast(eager, at::kCUDA);
     ASSERT_TRUE(found && plain) << why_not;
-    for (const PluginUse& use : wraps) EXPECT_NE(found->bounded_by.find(use.name), std::string::npos);
-    EXPECT_EQ(found->peak_bytes, plain->peak_bytes);
+    for (const PluginUse& use : wraps) EXPECT_NE(found->memory.bounded_by.find(use.name), std::string::npos);
+    EXPECT_EQ(found->memory.peak, plain->memory.peak);
     EXPECT_TRUE(found->costs.is_null());
     // Parameters, their gradients and two moments, and the workspaces of cuBLAS.
     Trained trained(eager);
     int64_t states = 0;
     for (const Param* param : trained.session().params().all()) states += 4 * 4 * param->numel();
-    EXPECT_GE(found->least_bytes, states);
-    EXPECT_LT(found->least_bytes, found->peak_bytes);
-    EXPECT_EQ(plain->least_bytes, plain->peak_bytes);
+    EXPECT_GE(found->memory.least, static_cast<double>(states));
+    EXPECT_LT(found->memory.least, found->memory.peak);
+    EXPECT_EQ(plain->memory.least, plain->memory.peak);
   }
   Plan plan;
   RunSpec spec = nano_spec({{"compile", Json::object()}});
@@ -175,11 +175,11 @@ TEST(Predict, OffloadedActivationsAreOnTheHost) {
   std::string why_not;
   const auto here = forecast(kept, at::kCUDA), there = forecast(moved, at::kCUDA, &why_not);
   ASSERT_TRUE(here && there) << why_not;
-  EXPECT_EQ(here->pinned_bytes, 0);
-  EXPECT_GT(there->pinned_bytes, 0);
-  EXPECT_LT(there->parts.tensors, here->parts.tensors);
+  EXPECT_EQ(here->memory.pinned, 0);
+  EXPECT_GT(there->memory.pinned, 0);
+  EXPECT_LT(there->memory.tensors, here->memory.tensors);
   // On a CPU, both are the same memory.
-  EXPECT_EQ(forecast(moved, at::kCPU)->pinned_bytes, 0);
+  EXPECT_FALSE(forecast(moved, at::kCPU)->memory.pinned);
 }
 
 /// Nobody knows before a run how long the longest document of a micro-batch is.
@@ -191,10 +191,11 @@ TEST(Predict, DynamicPaddingIsBoundedByWholeSequences) {
   std::string why_not;
   const auto exact = forecast(whole, at::kCPU, &why_not), bound = forecast(shorter, at::kCPU, &why_not);
   ASSERT_TRUE(exact && bound) << why_not;
-  EXPECT_EQ(bound->peak_bytes, exact->peak_bytes);
-  EXPECT_LT(bound->least_bytes, bound->peak_bytes);
-  EXPECT_EQ(exact->bounded_by, "");
-  EXPECT_EQ(bound->bounded_by, "the longest document of a micro-batch is assumed to fill train.seq_len");
+  EXPECT_EQ(bound->memory.peak, exact->memory.peak);
+  EXPECT_LT(bound->memory.least, bound->memory.peak);
+  EXPECT_EQ(exact->memory.bounded_by, "");
+  EXPECT_EQ(bound->memory.bounded_by,
+            "the longest document of a micro-batch is assumed to fill train.seq_len");
 }
 
 /// The optimizer updates them on the host.
@@ -212,9 +213,9 @@ TEST(Predict, OffloadedShardsAreOnTheHost) {
     const auto here = forecast(with(Json::object()), at::kCUDA, &why_not);
     const auto there = forecast(with({{"offload", true}}), at::kCUDA, &why_not);
     ASSERT_TRUE(here && there) << why_not;
-    EXPECT_EQ(here->pinned_bytes, 0);
-    EXPECT_GT(there->pinned_bytes, 0);
-    EXPECT_LT(there->parts.tensors, here->parts.tensors);
+    EXPECT_EQ(here->memory.pinned, 0);
+    EXPECT_GT(there->memory.pinned, 0);
+    EXPECT_LT(there->memory.tensors, here->memory.tensors);
   }
 }
 
@@ -226,7 +227,7 @@ TEST(Predict, PinnedMemoryEqualsMovedBytes) {
     spec.train.micro_batch = sequences;
     spec.train.seq_len = 1 << 15;
     const auto found = forecast(spec, at::kCUDA);
-    return found ? static_cast<double>(found->pinned_bytes) : 0;
+    return found ? found->memory.pinned.value_or(0) : 0;
   };
   EXPECT_NEAR(pinned(3) / pinned(4), 0.75, 0.005);
 }
@@ -239,7 +240,7 @@ TEST(Predict, TheBackwardOfASoftmaxTakesAThirdTensorOnAGpu) {
   ASSERT_TRUE(gpu && cpu);
   const int64_t heads = spec.model["n_heads"].get<int64_t>();
   const int64_t scores = spec.train.micro_batch * heads * 4096 * 4096 * int64_t{sizeof(float)};
-  EXPECT_NEAR(static_cast<double>(gpu->parts.tensors - cpu->parts.tensors), static_cast<double>(scores),
+  EXPECT_NEAR(*gpu->memory.tensors - *cpu->memory.tensors, static_cast<double>(scores),
               0.05 * static_cast<double>(scores));
 }
 

@@ -35,7 +35,7 @@ TEST(Overfit, EveryStepTrainsOnTheFirstBatch) {
 
 TEST(Overfit, HasNoEpochs) {
   EXPECT_NE(error_of([] {
-              train_from_json({{"overfit", 0.1}, {"epochs", 2}}, "x.lua:3");
+              fields_of<TrainSpec>().read({{"overfit", 0.1}, {"epochs", 2}}, "x.lua:3");
             }).find("epochs"),
             std::string::npos);
 }

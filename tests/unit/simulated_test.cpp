@@ -178,7 +178,7 @@ TEST(Workspaces, SizeDependsOnArchitectureAndCublasVariable) {
     simulated::Ledger ledger(simulated::Form(at::kCUDA, architecture));
     ledger.multiply(0);
     ledger.multiply(0);
-    return ledger.now().workspaces;
+    return ledger.use().now.workspaces;
   };
   EXPECT_EQ(workspace("sm_80"), 8 * kMiB + 128 * 1024);
   EXPECT_EQ(workspace("sm_89"), 8 * kMiB + 128 * 1024);
@@ -190,7 +190,7 @@ TEST(Workspaces, SizeDependsOnArchitectureAndCublasVariable) {
   unsetenv("CUBLAS_WORKSPACE_CONFIG");
   simulated::Ledger cpu{simulated::Form(at::kCPU)};
   cpu.multiply(0);
-  EXPECT_EQ(cpu.now().total(), 0);
+  EXPECT_EQ(cpu.use().now.total(), 0);
 }
 
 TEST(Workspaces, OneForEachThreadAndStreamThatMultiplies) {
@@ -198,7 +198,7 @@ TEST(Workspaces, OneForEachThreadAndStreamThatMultiplies) {
   ledger.multiply(0);
   ledger.multiply(1);
   std::thread([&] { ledger.multiply(0); }).join();
-  EXPECT_EQ(ledger.now().workspaces, 3 * 32 * kMiB);
+  EXPECT_EQ(ledger.use().now.workspaces, 3 * 32 * kMiB);
 }
 
 TEST_F(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {

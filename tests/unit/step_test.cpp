@@ -266,7 +266,8 @@ Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position
   read.notes = session.log().notes();
   Batches batches(spec, session.model(), session.mesh(), at::kCPU);
   const int64_t next = session.first_step() + spec.train.warmup + spec.train.steps;
-  if (run.read && run.read->order == batches.order()) batches.go_on(session.first_step(), run.read->samples);
+  if (run.read && run.read->order == batches.order())
+    batches.resume_at(session.first_step(), run.read->samples);
   const DataPosition position{batches.first_sample(next), batches.order()};
   const auto pieces = with_position ? state_to_save(session, next, position) : state_to_save(session, next);
   for (const auto& piece : pieces)

@@ -13,10 +13,9 @@
 #include "mesh_plan/measured_hardware.h"
 #include "mesh_plan/script.h"
 #include "mesh_plan/tables.h"
-#include "script/byte_size.h"
 #include "spec/presets.h"
 #include "spec/spec_json.h"
-#include "spec/text_value.h"
+#include "spec/value.h"
 
 namespace optrush::mesh_plan {
 namespace {

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "optrush/error.h"
 #include "plugin_check/small_data.h"
-#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

@@ -61,7 +61,7 @@ void check_state_of(const CheckCase& c, const RunSpec& spec, const CheckContext&
   const int64_t made = spec.train.warmup + spec.train.steps;
   steps_of(*whole);
   const SavedState saved = in_memory(*whole, made);
-  whole->go_on_from(made);
+  whole->resume_at(made);
   const Curve without = steps_of(*whole);
 
   const LibraryState as_at_first;

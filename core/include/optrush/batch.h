@@ -39,8 +39,7 @@ struct Batch {
       0;  ///< index of its first sequence in the run; the random numbers of its forward depend on it
   int64_t valid_tokens = 0;     ///< labels with a loss in this micro-batch; B x S without labels
   int64_t valid_sequences = 0;  ///< sequences with at least one such label
-  /// The same counts for the whole step: all micro-batches, all ranks. Every loss sum is divided by
-  /// token_count.
+  /// The same counts for the whole step, over all ranks. Every loss sum is divided by token_count.
   double token_count = 1, sequence_count = 1;
   double filled_count = 1;  ///< positions with a token in the whole step
 

@@ -25,8 +25,7 @@ class Differentiable {
   struct Definition {
     std::string name;
     std::function<Result(const Tensors& inputs)> forward;
-    /// Returns one gradient for each input; undefined: no gradient. Some of `output_gradients`, but not all,
-    /// may be undefined.
+    /// One gradient for each input; undefined: none. Not all of `output_gradients` are undefined.
     std::function<Tensors(const Tensors& saved, const Tensors& output_gradients)> backward;
     Traits traits = {.trace = Trace::pair};
     Cast cast = Cast::keep;

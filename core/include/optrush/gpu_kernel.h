@@ -66,8 +66,7 @@ class GpuKernel {
   std::unique_ptr<Loaded> loaded_;
 };
 
-/// The kernels of one source. Each is compiled and loaded at its first use on a GPU; CUDA is not opened
-/// before.
+/// The kernels of one source. Each is compiled and loaded at its first use on a GPU.
 class GpuProgram {
  public:
   explicit GpuProgram(GpuSource);

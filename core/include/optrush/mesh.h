@@ -13,14 +13,12 @@ class ProcessGroup;
 }
 
 namespace optrush {
-/// A collective in progress. The tensors of the call must not be used before wait(); they are kept alive
-/// until then.
+/// A collective in progress. The tensors of the call must not be used before wait(), and live until then.
 class WorkHandle {
  public:
   WorkHandle() = default;
-  /// Waits until the result is available: to the host on a CPU, to the current stream on a GPU. The waiting
-  /// time is exposed communication. Throws an Error with the collective and group if a rank ended or is late.
-  /// A second call has no effect.
+  /// Waits until the result is available: to the host on a CPU, to the current stream on a GPU. The time is
+  /// exposed communication. Throws an Error if a rank ended or is late. A second call has no effect.
   void wait();
   /// Whether wait() would return at once.
   bool done() const;
@@ -51,8 +49,7 @@ class Group {
   WorkHandle all_reduce(const Tensor& tensor);
   /// Maximum over the ranks, in place.
   WorkHandle all_reduce_max(const Tensor& tensor);
-  /// `out`, with size() x the elements of `in`, receives the ranks' `in` in order. `in` may be this rank's
-  /// part of `out`.
+  /// `out`, size() times as large as `in`, receives the ranks' `in` in order. `in` may be a part of `out`.
   WorkHandle all_gather(const Tensor& out, const Tensor& in);
   /// `out` receives this rank's part of the sum of `in` over the ranks; `in` has size() x its elements. If
   /// `out` has a wider type, a CPU sums in that type.
@@ -97,8 +94,7 @@ class Mesh {
     std::string name;
     int64_t size = 1;
     Splits splits = Splits::nothing;
-    /// Neighbours along a dimension of greater nearness are placed closer together: within a machine before
-    /// across machines. "dp" has 20.
+    /// Neighbours along a dimension of greater nearness are closer together. "dp" has 20.
     int64_t nearness = 0;
   };
 
@@ -126,8 +122,8 @@ class Mesh {
   int64_t world_size() const { return world_size_; }
   int64_t world_rank() const { return world_rank_; }
 
-  /// The group of ranks that differ along `dims` only. Available from Event::mesh_initialized on; every rank
-  /// of the group must call it.
+  /// The group of ranks that differ along `dims` only. Available from Event::mesh_initialized on; all its
+  /// ranks must call it.
   Group& group(const Names& dims) const;
 
  protected:

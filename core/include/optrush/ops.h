@@ -20,13 +20,11 @@ struct AttentionArgs {
   /// Also return the log-sum-exp of the scores, with its derivative; needs a base that offers feature::lse.
   bool lse = false;
   Segments segments = {};  ///< of the batch; needs a base that offers feature::segments
-  /// A query sees its own position and window - 1 before it; 0: all. Needs a base that offers
-  /// feature::window.
+  /// A query sees its own position and window - 1 before it; 0: all. Needs feature::window.
   int64_t window = 0;
   /// Adds -slope x distance to the scores (arXiv:2108.12409). Needs a base that offers feature::alibi.
   bool alibi = false;
-  /// The scores become soft_cap tanh(score / soft_cap) before the mask; 0: they stay. Needs a base that
-  /// offers feature::soft_cap.
+  /// Scores become soft_cap tanh(score / soft_cap) before the mask; 0: no cap. Needs feature::soft_cap.
   double soft_cap = 0;
   /// The same kernel as separate forward and backward, resolved at this module. Null if not available.
   const AttentionForwardBackward* halves = nullptr;
@@ -42,16 +40,13 @@ struct AttentionOut {
   Tensor lse;
 };
 
-/// Attention without autograd, as separate forward and backward. Ring attention computes one part of the keys
-/// after another, merges the outputs by their log-sum-exps, and passes the merged ones to the backward of
-/// each part (arXiv:2310.01889).
+/// Attention without autograd, as separate forward and backward. Ring attention (arXiv:2310.01889) merges the
+/// outputs of parts of the keys by their log-sum-exps, and passes the merged ones to each backward.
 struct AttentionForwardBackward {
-  /// Both members of the result are defined. Queries and keys may differ in length if the attention is not
-  /// causal.
+  /// Both members of the result are defined. Without causality, queries and keys may differ in length.
   std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>
       forward;
-  /// {dq, dk, dv} of this part; `out` and `lse` belong to the attention over all keys. `lse_gradient`: of the
-  /// lse; undefined: none.
+  /// {dq, dk, dv} of this part; `out` and `lse` belong to all keys. An undefined `lse_gradient` is none.
   std::function<std::array<Tensor, 3>(const Tensor& gradient, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const Tensor& lse_gradient, const AttentionArgs&)>
@@ -85,8 +80,7 @@ struct VocabularyPart {
   Group* group = nullptr;  ///< the ranks with the other parts
 };
 
-/// Values over the whole vocabulary that a cross entropy needs, for rows of logits that are split over ranks
-/// (arXiv:1909.08053).
+/// Values over the whole vocabulary that a cross entropy needs, of rows split over ranks (arXiv:1909.08053).
 struct VocabularySums {
   Tensor lse;       ///< (rows): log-sum-exp over the whole vocabulary
   Tensor of_label;  ///< (rows): logit of the row's label; 0 if it is ignored
@@ -94,8 +88,7 @@ struct VocabularySums {
 /// logits (rows, end - begin) in fp32 or fp64; labels (rows) of the whole vocabulary, with -100 ignored.
 /// Needs one all-reduce of (ranks + 1) x rows numbers, which a tracer records as an operator.
 VocabularySums over_vocabulary(const Tensor& logits, const Tensor& labels, const VocabularyPart&);
-/// The gradient of the sum of lse - of_label with respect to the logits of the part: softmax - one-hot, and 0
-/// if the label is ignored.
+/// The gradient of the sum of lse - of_label for the logits: softmax - one-hot; 0 for an ignored label.
 Tensor gradient_of_part(const Tensor& logits, const Tensor& labels, const Tensor& lse, const VocabularyPart&);
 
 struct NormArgs {
@@ -122,8 +115,7 @@ struct Ops {
   using AddNorm = Slot<std::array<Tensor, 2>(const Tensor& x, const Tensor& delta, const NormArgs&)>;
   /// q (B, H, S, K), k (B, G, S, K): both with positions applied
   using Position = Slot<std::array<Tensor, 2>(const Tensor& q, const Tensor& k, const Batch&)>;
-  /// q (B, H, S, K), k and v (B, G, S, K). A base that offers feature::value_width takes values of another
-  /// width.
+  /// q (B, H, S, K), k and v (B, G, S, K). With feature::value_width, values may have another width.
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
   /// A plugin that replaces `attention` also replaces this slot, if its kernel supports it.
@@ -144,9 +136,8 @@ struct Ops {
     std::function<Tensor(const Tensor& gate, const Tensor& up)> glu;  ///< swiglu, or geglu
   };
   /// down(glu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
-  /// these linears: a base that calls the parts keeps their edits. A base that offers feature::geglu computes
-  /// an MLP whose gate has an activation other than SiLU, and one that offers feature::biases an MLP with
-  /// biases.
+  /// these linears: a base that calls the parts keeps their edits. feature::geglu: activations other than
+  /// SiLU. feature::biases: an MLP with biases.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
   /// entries of `part`, and applies the soft cap.

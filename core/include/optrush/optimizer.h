@@ -9,8 +9,7 @@ namespace optrush {
 /// One update of the parameters.
 struct Update {
   double lr = 0;
-  /// The same as a 0-dim tensor on the shards' device, for optimizers that must not read host memory (CUDA
-  /// graphs).
+  /// The same as a 0-dim tensor on the shards' device, for recorded steps (CUDA graphs).
   Tensor lr_tensor;
   Tensor skip;  ///< 0-dim float on the same device, 1 if a gradient overflowed; undefined: never skip.
 };
@@ -27,8 +26,7 @@ struct OptimizerState {
   bool is_parameter = false;
 };
 
-/// Created after the shards exist. step() may be called with a part of them (optimizer in backward), so it
-/// counts steps itself.
+/// Created after the shards exist. step() may get a part of them, so it counts steps itself.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -36,8 +34,7 @@ class Optimizer {
   /// Empty if step() may be called with some of the shards as soon as their gradients are final. Otherwise
   /// the reason, as the end of an Error: an optimizer of whole matrices needs all parts of a matrix at once.
   virtual std::string why_not_in_parts() const { return {}; }
-  /// All state of a shard. Its bytes are the predicted memory; saving reads these tensors, and loading writes
-  /// them.
+  /// All state of a shard. Saving reads these tensors, and loading writes them.
   virtual std::vector<OptimizerState> state(const Shard&) = 0;
   /// Exchanges the parameters in training for those to evaluate (true) and back (false), for optimizers that
   /// average. The host calls it around validation, samples, saving and loading; the steps lie outside.

@@ -8,8 +8,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// Effect of a plugin on arithmetic. It determines the comparison of its rung by the correctness gate
-/// (docs/internals/verdicts.md).
+/// Effect of a plugin on arithmetic. The gate compares by it (docs/internals/verdicts.md).
 enum class Effect : uint8_t {
   exact,      ///< the same bits
   rounding,   ///< the same formula in another order

@@ -22,8 +22,7 @@ struct Param {
   std::string name;               ///< Hugging Face name: key of checkpoints, seeds and reports
   std::vector<int64_t> shape;     ///< logical: before any split
   std::vector<std::string> axes;  ///< a label for each axis: vocab, model, heads, kv_heads, ffn, rank
-  /// Fills the full value in place. The generator is seeded by (seed, name), so every mesh starts from equal
-  /// values.
+  /// Fills the full value in place. The generator is seeded by (seed, name), equal on every mesh.
   std::function<void(Tensor& value, at::Generator&)> init;
   at::ScalarType dtype = at::kFloat;
   /// Called once with the elements of `layout` on the device, before they are rounded to `dtype`, for
@@ -36,8 +35,7 @@ struct Param {
   Layout layout = {};
   /// Mesh dimensions along which ranks store different elements of it.
   std::vector<std::string> sharded_over = {};
-  /// The dimensions of sharded_over along which other ranks do not have it: they have other layers, or other
-  /// experts.
+  /// The dimensions of sharded_over along which other ranks have other layers or experts.
   std::vector<std::string> absent_over = {};
   /// Mesh dimensions except data() over which its gradient is partial.
   std::vector<std::string> partial_over = {};

@@ -13,9 +13,8 @@
 /// All that most plugins need. The folder `advanced` has the rest: where the elements of a parameter are
 /// stored, saved tensors, data parallelism, and the machine.
 namespace optrush {
-/// An optimization technique. There is one instance per use in a run. It lives until the process ends
-/// (libraries are never closed), so functions for slots may capture `this`, and members are the plugin's
-/// state.
+/// An optimization technique. There is one instance per use in a run. It lives until the process ends, so
+/// functions for slots may capture `this`, and members are the plugin's state.
 class Plugin {
  public:
   virtual ~Plugin() = default;

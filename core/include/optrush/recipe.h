@@ -25,9 +25,8 @@ class Step;          // optrush/step.h
 struct Shard;        // optrush/shard.h
 struct Update;       // optrush/optimizer.h
 
-/// Activations that blocks keep between forward and backward, as data. Recomputation in eager mode and a
-/// compiler that partitions a block use the same policy. Recomputation of whole blocks is a wrap, not a
-/// policy.
+/// Activations that blocks keep between forward and backward, as data. Eager recomputation and a compiler use
+/// the same policy. Recomputation of whole blocks is a wrap.
 struct ActivationPolicy {
   enum class Kind : uint8_t {
     save,       ///< all that the backward needs
@@ -86,8 +85,7 @@ class Recipe {
   /// sequence. `lengths`, in positions, are at most seq_len. Every document must be placed once. It must be a
   /// pure function, because each rank calls it.
   Slot<Rows(std::span<const int64_t> lengths, int64_t seq_len)> rows;
-  /// The top units in each chunk of this rank; plain: one chunk with all units. Parameters have no values
-  /// yet.
+  /// The top units in each chunk of this rank; plain: one chunk with all units.
   Slot<std::vector<std::vector<Unit*>>(Run&)> stages;
   Slot<std::unique_ptr<DataParallel>(Run&)> data_parallel;
   /// The initial gradient of a backward: ones, or a loss scale.
@@ -102,8 +100,7 @@ class Recipe {
   Slot<Tensor(const Batch&)> evaluation;
 
   const RunSpec& spec() const { return spec_; }
-  /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Throws an Error if two plugins set
-  /// different values.
+  /// Sets a field of the training spec: set(&TrainSpec::accumulation, 4). Two plugins must set equal values.
   template <class T>
   void set(T TrainSpec::*field, T value) {
     claim(&(spec_.train.*field), spec_.train.*field == value);
@@ -120,8 +117,7 @@ class Recipe {
   void on(Event, Phase, std::function<void(Run&)>);
 
   /// Adds a tensor of the plugin to the saved state. `view` is called when state is saved, loaded or compared
-  /// between ranks; loading writes to the returned tensor. The host fails a run in which ranks have different
-  /// tensors of Kept::shared.
+  /// between ranks; loading writes to the returned tensor. Kept::shared is equal on all ranks.
   void keep(std::string name, std::function<Tensor()> view, Kept = Kept::shared);
 
   /// Describes the parameters that this plugin adds, in the format of other programs. `optrush weights`

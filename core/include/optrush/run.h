@@ -41,8 +41,7 @@ class Run {
   /// The units that this rank runs, by chunk (Recipe::stages); params() then has only their parameters.
   /// Available when DataParallel is created.
   virtual const std::vector<std::vector<Unit*>>& chunks() const = 0;
-  /// Modules of one role, for example "linear": in all units of the model, or in chunks() once these are
-  /// known.
+  /// Modules of one role, for example "linear": in all units, or in chunks() once these are known.
   virtual std::vector<Module*> modules(const std::string& role) const = 0;
   virtual DataParallel& data_parallel() = 0;
   virtual Optimizer& optimizer() = 0;

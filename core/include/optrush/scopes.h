@@ -62,8 +62,7 @@ std::optional<at::ScalarType> autocast_type(at::DeviceType);
 bool evaluating();
 /// Whether the evaluation is of a reference model, as preference training needs.
 bool of_reference();
-/// Whether the evaluation is of the model without the parameters that plugins add: an adapter must check it
-/// at each call and do nothing.
+/// Whether the evaluation is of the model without the parameters of plugins: an adapter then does nothing.
 bool without_adapters();
 
 /// During its lifetime, forwards of this thread evaluate the reference model, with or without adapters.

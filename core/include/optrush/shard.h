@@ -19,8 +19,7 @@ struct Segment {
 /// maps it to logical elements, so state can be saved and loaded with a different number of ranks.
 struct Shard {
   Tensor data, grad;
-  /// L2 norms of the gradient's parts, if it was used and freed before the end of the step: see
-  /// Gradients::release.
+  /// L2 norms of the gradient's parts, if it was freed early: see Gradients::release.
   Tensors released;
   bool grad_in_buffer = false;  ///< part of a buffer that is kept across steps
   bool decay = true;
@@ -40,8 +39,7 @@ struct Shard {
 /// Groups tensors by device and type, for multi-tensor kernels. Shards may be in host memory and on a GPU.
 std::vector<Tensors> alike(Tensors);
 
-/// The final gradients of a step on this rank, with operations over all ranks. All ranks must make the same
-/// calls, even without a gradient.
+/// The final gradients of a step. All ranks must make the same calls, even without a gradient.
 class Gradients {
  public:
   Gradients(std::span<Shard> shards, const Mesh& mesh, at::Device device)

@@ -12,8 +12,7 @@ namespace optrush {
 /// arXiv:2309.00071. longrope: each frequency divided by a separate factor (arXiv:2402.13753).
 enum class RopeType : uint8_t { llama3, linear, yarn, longrope };
 
-/// Rescaling of the rotary frequencies for sequences longer than those of the original training
-/// ("rope_scaling" in config.json).
+/// Rescaling of the rotary frequencies for longer sequences ("rope_scaling" in config.json).
 struct RopeScaling {
   RopeType type = RopeType::llama3;
   double factor = 1;  ///< 1: equal frequencies; longrope: longest over original sequence
@@ -26,8 +25,7 @@ struct RopeScaling {
   bool truncate = true;  ///< yarn: the ramp begins and ends at whole dimensions
   /// yarn: the scores of attention are multiplied by (0.1 score_mscale ln(factor) + 1)^2, as in DeepSeek V3.
   double score_mscale = 0;
-  /// yarn: queries are multiplied by 1 + query_beta ln(1 + floor(position / original_max_position)), as in
-  /// Ministral 3.
+  /// yarn: queries times 1 + query_beta ln(1 + floor(position / original_max_position)), as in Ministral 3.
   double query_beta = 0;
   /// longrope: divisors of the frequencies, for sequences up to original_max_position and for longer ones.
   std::vector<double> short_factor, long_factor;
@@ -52,12 +50,10 @@ enum class Activation : uint8_t { silu, gelu, gelu_tanh, clamped_silu };
 enum class QkNorm : uint8_t { none, per_head, whole };
 /// Biases of attention. qkv: of queries, keys and values, as Qwen 2. all: also of the output projection.
 enum class AttentionBias : uint8_t { none, qkv, all };
-/// rope: rotary embedding (arXiv:2104.09864). alibi: scores fall linearly with the distance
-/// (arXiv:2108.12409).
+/// rope: rotary embedding (arXiv:2104.09864). alibi: linear biases of scores (arXiv:2108.12409).
 enum class PositionKind : uint8_t { rope, alibi };
 
-/// Scores of the experts. With softmax and normalization, the weights are also the softmax of the chosen
-/// logits.
+/// Scores of the experts. Normalized softmax is also the softmax of the chosen logits.
 enum class RouterScores : uint8_t { softmax, sigmoid };
 /// logits: a trained bias of the logits. choice: a bias of the scores that choose the experts, and not of
 /// their weights; it is not trained by gradients (arXiv:2408.15664).
@@ -111,11 +107,9 @@ struct LlamaSpec {
   QkNorm qk_norm = QkNorm::none;
   AttentionBias attention_bias = AttentionBias::none;
   double attention_scale = 0;  ///< of the scores, before the softmax; 0: 1 / sqrt(head size)
-  /// Factors of the embeddings and of the output of attention and MLP, and divisor of the logits (Granite 3.0
-  /// report, section 2).
+  /// Factors of embeddings and of outputs of attention and MLP, divisor of logits (Granite 3.0, section 2).
   double embedding_scale = 1, residual_scale = 1, logits_divisor = 1;
-  /// Soft caps of the attention scores and of the logits: cap tanh(x / cap), as Gemma 2 (arXiv:2408.00118);
-  /// 0: none.
+  /// Soft caps of scores and of logits: cap tanh(x / cap), as Gemma 2 (arXiv:2408.00118); 0: none.
   double attention_soft_cap = 0, logits_soft_cap = 0;
   /// Each head has a trained score that takes part in the softmax and has no value (arXiv:2309.17453).
   bool attention_sinks = false;
@@ -171,15 +165,13 @@ struct LlamaSpec {
   bool operator==(const LlamaSpec&) const = default;
 };
 
-/// Training data. `text`: UTF-8 file or folder, one token per byte. `tokens`: a token file
-/// (docs/reference/formats.md).
+/// Training data. `text`: UTF-8, one token per byte. `tokens`: a token file (docs/reference/formats.md).
 struct DataSpec {
   std::string kind = "random", path;
   std::vector<std::string> extensions;  ///< text folders: only these (".h"); empty: every file
 };
 
-/// The training step. Sequences per step over all data ranks: global_batch = micro_batch x accumulation x
-/// ranks.
+/// The training step. Sequences per step: global_batch = micro_batch x accumulation x data ranks.
 struct TrainSpec {
   int64_t world_size = 1;  ///< processes that train one model together
   int64_t micro_batch = 4, accumulation = 1;
@@ -200,8 +192,7 @@ struct TrainSpec {
   std::string dtype = "fp32";  ///< of parameters: fp32, fp64 or bf16
 };
 
-/// The loss on held-out data, between steps and not part of their time. The sequences do not depend on the
-/// rung and the mesh.
+/// The loss on held-out data, not part of the step time. The sequences do not depend on rung and mesh.
 struct ValidateSpec {
   int64_t every = 0;       ///< steps, including warm-up; also after the last one; 0: never
   int64_t sequences = 32;  ///< of train.seq_len, over all ranks
@@ -233,8 +224,7 @@ struct PluginUse {
 enum class Purpose : uint8_t { measure, probe, reference, repeat, drift };
 std::string_view to_string(Purpose);
 
-/// Complete specification of one run (docs/schema/run_spec.schema.json). `optrush worker --spec FILE` repeats
-/// it.
+/// Complete specification of one run (docs/schema/run_spec.schema.json).
 struct RunSpec {
   std::string experiment, rung;
   Purpose purpose = Purpose::measure;

@@ -18,8 +18,7 @@ class Step {
   virtual int64_t microbatches() const = 0;
   virtual const Batch& batch(int64_t micro) const = 0;
   /// Runs the units of `chunk` (there is one chunk without pipeline parallelism) under the recipe's scopes.
-  /// `in` is undefined for the chunk with the unit embed; the chunk with the unit head returns the
-  /// micro-batch's part of the loss.
+  /// `in` is undefined for the chunk with embed; the one with head returns its part of the loss.
   virtual Tensor forward(int64_t chunk, int64_t micro, Tensor in) = 0;
   /// The backward of `out`, the result of forward(chunk, micro). `gradient` is undefined for a loss; `last`:
   /// no other backward of this chunk follows in this step. Returns the gradient of that forward's `in`;
@@ -29,11 +28,9 @@ class Step {
   /// Gradients become final, pass the gradients slot, and the optimizer updates the parameters.
   virtual void update() = 0;
 
-  /// For schedules that record a step and replay it as a whole. From here on the step is timed as a whole,
-  /// without phases.
+  /// For schedules that record a step and replay it as a whole. It is then timed without phases.
   virtual void time_as_one() = 0;
-  /// For a replayed step. The device's allocator does not count `bytes` that the step uses at its peak. They
-  /// are added to the measured peak.
+  /// For a replayed step. Adds `bytes` to the measured peak, which the device's allocator does not count.
   virtual void add_uncounted_memory(int64_t bytes) = 0;
   /// The outcome of the called primitives, or of a recorded step.
   virtual const StepOutcome& outcome() const = 0;

@@ -2,20 +2,9 @@
 #include "launch/interleaving/interleaving_socket.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include "machine/unix_address.h"
+#include "machine/socket.h"
 #include "target.h"
-
-namespace {
-optrush::Descriptor connected(const std::filesystem::path& path) {
-  const auto address = optrush::unix_address(path);
-  optrush::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
-    optrush::fuzz::fail("the socket does not answer");
-  return socket;
-}
-}  // namespace
 
 /// The first byte is the number of lines before the controller gives a turn. The rest is the received text.
 FUZZ_TARGET(interleaving_socket) {
@@ -27,19 +16,20 @@ FUZZ_TARGET(interleaving_socket) {
   std::filesystem::remove(path);
   fuzz::feed([&] {
     InterleavingSocket controller(path);
-    const Descriptor program = connected(path);
+    const Descriptor program = connect_to(path);
     size_t end = 0;
     for (int lines = data[0] % 4; lines > 0 && end != std::string::npos; --lines)
       end = text.find('\n', end == 0 ? 0 : end + 1);
     const size_t first = end == std::string::npos ? text.size() : end;
-    static_cast<void>(::send(program.get(), text.data(), first, MSG_NOSIGNAL));
+    static_cast<void>(::send(program.get(), text.data(), first, MSG_NOSIGNAL | MSG_DONTWAIT));
     controller.poll();
     if (controller.waits()) {
       fuzz::hold(controller.spoke(), "who waits has said so");
       controller.go(3);
       fuzz::hold(!controller.waits(), "who has a turn does not wait");
     }
-    static_cast<void>(::send(program.get(), text.data() + first, text.size() - first, MSG_NOSIGNAL));
+    static_cast<void>(
+        ::send(program.get(), text.data() + first, text.size() - first, MSG_NOSIGNAL | MSG_DONTWAIT));
     ::shutdown(program.get(), SHUT_WR);
     controller.poll();
     fuzz::hold(controller.step_seconds() >= 0, "a step takes no negative time");

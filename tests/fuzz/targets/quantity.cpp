@@ -1,7 +1,6 @@
 // Quantities with a unit in the command line and in scripts: "5m", "512 MiB". And values of any type as text.
 #include "experiment/experiment.h"
-#include "script/byte_size.h"
-#include "spec/text_value.h"
+#include "spec/value.h"
 #include "target.h"
 
 FUZZ_TARGET(quantity) {

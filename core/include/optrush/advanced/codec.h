@@ -6,8 +6,7 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Storage format of a parameter, for example NF4. Sharding, gathering and saving use the encoded tensors;
-/// operators use the decoded value.
+/// Storage format of a parameter, for example NF4. Only operators use the decoded value.
 class Codec {
  public:
   virtual ~Codec() = default;

@@ -18,8 +18,7 @@ class DataParallel {
  public:
   virtual ~DataParallel() = default;
   /// Stores the elements of param.layout: one tensor in layout.local_shape(), or the encoded tensors of a
-  /// codec. Sets leaf or stored. The host calls it for one parameter at a time, so the peak is one full
-  /// parameter.
+  /// codec. Sets leaf or stored. Called for one parameter at a time: the peak is one full parameter.
   virtual void store(Param& param, Tensors values) = 0;
   virtual void before_forward() {}
   /// `last`: no backward of this chunk follows in this step.
@@ -29,8 +28,7 @@ class DataParallel {
   virtual void zero_gradients() = 0;
   virtual std::span<Shard> shards() = 0;
 
-  /// Calls `listener` when a shard's gradient is final, once per step and shard: in the backward if possible,
-  /// otherwise in finish().
+  /// Calls `listener` when a shard's gradient is final: in the backward if possible, otherwise in finish().
   void on_ready(std::function<void(Shard&)> listener) { listeners_.push_back(std::move(listener)); }
 
  protected:

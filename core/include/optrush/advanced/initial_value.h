@@ -6,8 +6,7 @@
 #include "optrush/param.h"
 
 namespace optrush {
-/// Values of Param::init for initial values that are not drawn. The host recognizes them by their type and
-/// does not call them.
+/// Values of Param::init for initial values that are not drawn. The host does not call them.
 struct NotDrawn {
   void operator()(Tensor&, at::Generator&) const {
     throw std::logic_error("this initial value is not drawn");

@@ -26,8 +26,7 @@ class Layout {
   /// All of a tensor of this shape.
   explicit Layout(std::vector<int64_t> shape);
 
-  /// Keeps [begin, end) along `axis` of the local elements. Throws an Error after a range(): a flat part has
-  /// no axes.
+  /// Keeps [begin, end) along `axis` of the local elements. Throws an Error after a range().
   Layout cut(int64_t axis, int64_t begin, int64_t end) const;
   /// Keeps the local elements [begin, end), in row-major order.
   Layout range(int64_t begin, int64_t end) const;

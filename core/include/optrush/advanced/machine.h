@@ -20,8 +20,7 @@ std::filesystem::path project_python();
 /// code, or 128 + n if signal n ended it. Throws an Error if there is no Python or it cannot be started.
 int run_python(const std::vector<std::string>& arguments, const std::filesystem::path& log);
 
-/// The memory source of CPU tensors. The host counts requested bytes above it, so the counts do not depend on
-/// the source.
+/// The memory source of CPU tensors. The host counts requested bytes above it.
 class HostMemory {
  public:
   virtual ~HostMemory() = default;
@@ -34,7 +33,6 @@ class HostMemory {
   virtual void reset_peak() = 0;
 };
 
-/// Sets the source of new CPU tensors. Existing tensors are released to their original source. The source is
-/// kept until the process ends.
+/// Sets the source of new CPU tensors. Existing tensors keep theirs. A source is kept until the process ends.
 void use_host_memory(std::shared_ptr<HostMemory>);
 }  // namespace optrush

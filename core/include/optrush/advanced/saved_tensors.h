@@ -11,8 +11,7 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// A replacement of a tensor that autograd saves. It has the lifetime of the saved tensor, including captured
-/// state of its function.
+/// A replacement of a tensor that autograd saves. It lives as long as the saved tensor.
 struct PackedTensor {
   Tensor kept;  ///< held until the backward; may be undefined
   /// Restores the tensor with the same sizes, strides, type and bits. Called in the backward, on a GPU by
@@ -23,8 +22,7 @@ struct PackedTensor {
 using PackTensor = std::function<PackedTensor(const Tensor&)>;
 
 /// During its lifetime, tensors that autograd saves pass through `pack`. Scopes nest: an outer scope sees the
-/// tensors that the inner one keeps, so the host's counts include offloading. Destroy scopes in reverse order
-/// of construction.
+/// tensors that the inner one keeps, so the host's counts include offloading. Destroy them in reverse order.
 class SavedTensorScope {
  public:
   enum class Reach : uint8_t {
@@ -40,8 +38,7 @@ class SavedTensorScope {
   Reach reach_;
 };
 
-/// State of a device's default generator before a forward, so that a recomputation draws the same random
-/// numbers and dropout has the same mask.
+/// State of a device's default generator before a forward, so that a recomputation draws the same numbers.
 class RandomState {
  public:
   explicit RandomState(at::Device device)
@@ -89,8 +86,7 @@ class RandomState {
   std::optional<Tensor> before_;
 };
 
-/// State to run a forward identically again in the backward: its scopes and generator state. Create it
-/// directly before the forward.
+/// Runs a forward identically again in the backward. Created before it, with its scopes and generators.
 class Recomputation {
  public:
   Recomputation(const Scopes& scopes, at::Device device) : scopes_(scopes), random_(device) {}
@@ -102,8 +98,7 @@ class Recomputation {
     random_.forget_if_unused();
     return out;
   }
-  /// The recomputation, with gradients, on the thread of the backward, which has no scopes and a different
-  /// generator state.
+  /// The recomputation, with gradients, on the thread of the backward.
   template <class Forward>
   auto again(Forward&& forward) const {
     const at::AutoGradMode with_gradients(true);

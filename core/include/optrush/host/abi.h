@@ -1,7 +1,6 @@
 #pragma once
 // The identity of a build, as text. C++ has no stable binary interface, so a plugin and its host must be
-// built alike. Both sides form the text from the compiler's macros, and the host compares the texts before it
-// loads a plugin.
+// built alike. Both form the text from the compiler's macros, and the host compares the texts.
 #include <cstddef>  // for _GLIBCXX_USE_CXX11_ABI
 
 #include "optrush/sdk_hash.h"  // OPTRUSH_SDK_HASH, made by the build from these headers

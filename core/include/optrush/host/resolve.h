@@ -20,8 +20,7 @@ struct Slot<R(A...), SiteType>::Placed {
   }
 };
 
-/// Under a tracer, the plain function replaces a base that cannot be traced; a wrap that cannot be traced
-/// throws an Error.
+/// Under a tracer, the plain function replaces a base that cannot be traced; for a wrap it is an Error.
 template <class R, class... A, class SiteType>
 auto Slot<R(A...), SiteType>::resolve(const SiteType& module, Fn plain) const -> Fn {
   Fn fn = plain;

@@ -13,8 +13,7 @@ auto make_autograd_node(Arguments&&... arguments) {
 #if OPTRUSH_TORCH_AT_LEAST(2, 13)
   return c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...);
 #else
-  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): deleteNode frees the node, and long graphs without
-  // recursion
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): deleteNode frees it without recursion
   return std::shared_ptr<Node>(new Node(std::forward<Arguments>(arguments)...), torch::autograd::deleteNode);
 #endif
 }

@@ -6,8 +6,7 @@
 #include "optrush/torch_versions/at_least.h"
 
 namespace optrush {
-/// Collectives of one tensor per rank: `out` of a gather and `in` of a scatter have the parts of all ranks,
-/// in the order of ranks.
+/// Collectives of one tensor per rank: `out` of a gather and `in` of a scatter have all parts in order.
 inline c10::intrusive_ptr<c10d::Work> gather_parts(c10d::ProcessGroup& group, Tensor& out, Tensor& in) {
 #if OPTRUSH_TORCH_AT_LEAST(2, 13)
   return group.all_gather_single(out, in);
@@ -24,8 +23,7 @@ inline c10::intrusive_ptr<c10d::Work> reduce_parts(c10d::ProcessGroup& group, Te
 #endif
 }
 
-/// Each rank's part of `in` goes to that rank. `from` and `to` are lengths along dimension 0; empty means
-/// equal parts.
+/// Each rank's part of `in` goes to it. `from`, `to`: lengths along dimension 0; empty: equal parts.
 inline c10::intrusive_ptr<c10d::Work> exchange_parts(c10d::ProcessGroup& group, Tensor& out, Tensor& in,
                                                      std::vector<int64_t> from = {},
                                                      std::vector<int64_t> to = {}) {

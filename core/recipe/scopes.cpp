@@ -1,8 +1,33 @@
 #include <ATen/autocast_mode.h>
 
+#include <utility>
+
 #include "optrush/scopes.h"
+#include "recipe/evaluation_scope.h"
 
 namespace optrush {
+namespace {
+// State of the thread that runs the forward.
+thread_local bool evaluates = false, refers = false, omits_adapters = false;
+}  // namespace
+
+bool evaluating() { return evaluates; }
+bool of_reference() { return refers; }
+bool without_adapters() { return omits_adapters; }
+
+ReferenceScope::ReferenceScope(bool with_adapters)
+    : outer_evaluates_(std::exchange(evaluates, true)),
+      outer_refers_(std::exchange(refers, true)),
+      outer_omits_(std::exchange(omits_adapters, !with_adapters)) {}
+ReferenceScope::~ReferenceScope() {
+  evaluates = outer_evaluates_;
+  refers = outer_refers_;
+  omits_adapters = outer_omits_;
+}
+
+EvaluationScope::EvaluationScope() : outer_(std::exchange(evaluates, true)) {}
+EvaluationScope::~EvaluationScope() { evaluates = outer_; }
+
 Autocast::Autocast(at::DeviceType device, at::ScalarType dtype)
     : device_(device),
       enabled_before_(at::autocast::is_autocast_enabled(device)),
