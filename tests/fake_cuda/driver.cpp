@@ -270,6 +270,13 @@ FAKE_CUDA_API CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
 FAKE_CUDA_API CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   return result_of(fill(reinterpret_cast<void*>(to), value, 4, count, stream, "cuMemsetD32Async"));
 }
+FAKE_CUDA_API CUresult cuMemGetAddressRange(CUdeviceptr* begin, size_t* bytes, CUdeviceptr p) {
+  if (device_of(p) < 0) return CUDA_ERROR_INVALID_VALUE;
+  const Allocation whole = allocation_at(p);
+  if (begin) *begin = whole.address;
+  if (bytes) *bytes = whole.bytes;
+  return CUDA_SUCCESS;
+}
 FAKE_CUDA_API CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr p) {
   if (device_of(p) < 0) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
