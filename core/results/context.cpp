@@ -109,7 +109,8 @@ static Record<Context> record_of(const Context*) {
 }
 
 Context context_from_json(const Json& json, const std::string& where) {
-  if (!json.is_object() || !json.contains("date"))
+  const bool known = json.is_object() && (json.contains("date") || json.contains("host"));
+  if (!known)
     throw Error(ErrorCode::invalid_file, "is not a description of a machine",
                 "restore it, or remove it and recreate it with --resume", where);
   return fields_of<Context>().read(json, where);

@@ -155,7 +155,8 @@ def plain_name(name):
     of_mixtral = (("block_sparse_moe", "mlp"), (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
     of_peft = (("base_model.model.", ""), (".base_layer.", "."), (".modules_to_save.", "."), (".default.", "."),
                (".lora_magnitude_vector.weight", ".lora_magnitude_vector"))
-    of_others = ((".shared_experts.", ".shared_expert."), (".router.", ".gate."), ("language_model.", ""), ("text_model.", ""))
+    of_others = ((".shared_experts.", ".shared_expert."), (".router.", ".gate."), ("language_model.", ""),
+                 ("text_model.", ""))
     for theirs, ours in (*of_peft, *of_mixtral, *of_others):
         name = name.replace(theirs, ours)
     return name
