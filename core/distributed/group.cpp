@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
+#include <torch/library.h>
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -29,6 +30,33 @@
 
 namespace optrush {
 namespace {
+/// The sum over a group by the functional collectives of LibTorch. Boxed, because its versions give the names
+/// other types.
+Tensor sum_of_group(const Tensor& tensor, const std::string& group) {
+  c10::Stack stack = {tensor, "sum", group};
+  for (const char* called : {"_c10d_functional::all_reduce", "_c10d_functional::wait_tensor"})
+    c10::Dispatcher::singleton().findSchemaOrThrow(called, "").callBoxed(stack);
+  return stack.front().toTensor();
+}
+
+/// The operator optrush::all_reduce, which the tracer records. It can't record LibTorch's, whose names have
+/// the type Any in LibTorch 2.15.
+Tensor all_reduce_node(const Tensor& tensor, const std::string& group) {
+  static const auto library = [] {
+    torch::Library made(torch::Library::FRAGMENT, "optrush", std::nullopt, __FILE__, __LINE__);
+    made.def("all_reduce(Tensor input, str group_name) -> Tensor");
+    made.impl("all_reduce", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
+                                            [](const Tensor& input, std::string name) {
+                                              return sum_of_group(input, name);
+                                            }));
+    return made;
+  }();
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("optrush::all_reduce", "")
+                             .typed<Tensor(const Tensor&, std::string)>();
+  return op.call(tensor, group);
+}
+
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
 /// A view of a tensor's memory that does not own it. Gloo's thread releases its tensors some time after a
@@ -331,11 +359,7 @@ Tensor Group::all_reduced(const Tensor& tensor) {
     all_reduce(sum).wait();
     return sum;
   }
-  // Boxed: versions of LibTorch give the names other types.
-  c10::Stack stack = {tensor, "sum", state_->name};
-  for (const char* called : {"_c10d_functional::all_reduce", "_c10d_functional::wait_tensor"})
-    c10::Dispatcher::singleton().findSchemaOrThrow(called, "").callBoxed(stack);
-  return stack.front().toTensor();
+  return all_reduce_node(tensor, state_->name);
 }
 
 c10d::ProcessGroup& Group::process_group() {

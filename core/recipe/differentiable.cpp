@@ -77,7 +77,7 @@ Tensors run_traced_pair(std::string pair, Tensors inputs) {
 Tensors call_node(const std::string& pair, const Tensors& inputs) {
   // Registered at the first trace of the process and kept.
   static const auto library = [] {
-    torch::Library made(torch::Library::DEF, "optrush", std::nullopt, __FILE__, __LINE__);
+    torch::Library made(torch::Library::FRAGMENT, "optrush", std::nullopt, __FILE__, __LINE__);
     made.def("call(str pair, Tensor[] inputs) -> Tensor[]");
     made.impl("call", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
                                       torch::CppFunction::makeFromUnboxedFunction(&run_traced_pair)));

@@ -68,7 +68,7 @@ class Group {
   WorkHandle exchange(const Tensor& out, int64_t from, const Tensor& in, int64_t to);
 
   /// The sum over the ranks as an operator: under a tracer it is a node of the graph
-  /// (_c10d_functional::all_reduce). It has no derivative.
+  /// (optrush::all_reduce). It has no derivative.
   Tensor all_reduced(const Tensor& tensor);
 
   /// For libraries that use a process group directly (c10d's Reducer). Their traffic is not counted.

@@ -93,12 +93,19 @@ def pair_function(folder, spec):
     return Pair.apply
 
 
+def sum_of_group(tensor, group_name):
+    functional = torch.ops._c10d_functional
+    return functional.wait_tensor(functional.all_reduce(tensor, "sum", group_name))
+
+
 @contextlib.contextmanager
-def defined_pairs(folder, specs):
+def defined_operators(folder, specs):
     pairs = [pair_function(folder, spec) for spec in specs]
     with torch.library._scoped_library("optrush", "DEF") as library:
         library.define("call(str pair, Tensor[] inputs) -> Tensor[]")
         library.impl("call", lambda pair, inputs: list(pairs[int(pair)](*inputs)), "CompositeImplicitAutograd")
+        library.define("all_reduce(Tensor input, str group_name) -> Tensor")
+        library.impl("all_reduce", sum_of_group, "CompositeImplicitAutograd")
         yield
 
 
@@ -108,8 +115,8 @@ def know_groups(folder, request, known=set()):
     names = set()
     for file in ("unit.pt", *halves):
         graph = torch.jit.load(folder / file).graph
-        for node in graph.findAllNodes("_c10d_functional::all_reduce"):
-            names.add(list(node.inputs())[2].toIValue())
+        for node in graph.findAllNodes("optrush::all_reduce"):
+            names.add(list(node.inputs())[1].toIValue())
     if names and not torch.distributed.is_initialized():
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -210,7 +217,7 @@ def lower_unit(folder, request):
         functorch_config.activation_memory_budget = activations["budget"]
     functorch_config.recompute_views = True
 
-    with defined_pairs(folder, request["pairs"]):
+    with defined_operators(folder, request["pairs"]):
         know_groups(folder, request)
         unit = torch.jit.load(folder / "unit.pt")
         with torch.jit.optimized_execution(False), attention_as_on_host(request["attention"], inputs):
