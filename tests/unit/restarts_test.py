@@ -80,10 +80,12 @@ def steps_made(label):
     return len(metrics(label, "step"))
 
 
-def wait_for(condition, process, limit=60):
+def wait_for(condition, process, limit=180):
     deadline = time.monotonic() + limit
     while not condition():
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate()[0]
+        if time.monotonic() > deadline or process.poll() is not None:
+            process.kill()  # its output ends only with it
+            raise AssertionError(process.communicate()[0])
         time.sleep(0.005)
 
 

@@ -100,12 +100,12 @@ def sum_of_group(tensor, group_name):
 
 @contextlib.contextmanager
 def defined_operators(folder, specs):
-    pairs = [pair_function(folder, spec) for spec in specs]
     with torch.library._scoped_library("optrush", "DEF") as library:
-        library.define("call(str pair, Tensor[] inputs) -> Tensor[]")
-        library.impl("call", lambda pair, inputs: list(pairs[int(pair)](*inputs)), "CompositeImplicitAutograd")
         library.define("all_reduce(Tensor input, str group_name) -> Tensor")
         library.impl("all_reduce", sum_of_group, "CompositeImplicitAutograd")
+        pairs = [pair_function(folder, spec) for spec in specs]  # which call all_reduce
+        library.define("call(str pair, Tensor[] inputs) -> Tensor[]")
+        library.impl("call", lambda pair, inputs: list(pairs[int(pair)](*inputs)), "CompositeImplicitAutograd")
         yield
 
 
