@@ -218,10 +218,14 @@ std::optional<double> sustained_rate(const Json& context) {
   return best;
 }
 
-bool peak_is_doubtful(const Json& context) {
+std::string doubt_of_peak(const Json& context) {
+  constexpr double kLeast = 1;  // seconds
   const Json::json_pointer source("/peak/source");
-  return context.contains(source) && context.at(source) == "measured" &&
-         is_busy(number_at(context, "/cpu/busy").value_or(0), number_at(context, "/cpu/threads").value_or(1));
+  if (!context.contains(source) || context.at(source) != "measured") return "";
+  if (is_busy(number_at(context, "/cpu/busy").value_or(0), number_at(context, "/cpu/threads").value_or(1)))
+    return "other programs used the machine while the peak was measured";
+  const auto measured = number_at(context, "/probe_s");
+  return measured && *measured < kLeast ? "the peak was measured for less than a second" : "";
 }
 
 bool ran_on_stand_in(const Json& context) {

@@ -202,8 +202,8 @@ std::optional<double> mfu_denominator(const Json& context);
 /// The highest FLOP/s that a GPU held for seconds in products of the type of mfu_denominator(); none if the
 /// peak is that of a CPU, or was measured by a build without sustained products.
 std::optional<double> sustained_rate(const Json& context);
-/// Whether the peak was measured while other programs used the machine, so the true one may be higher.
-bool peak_is_doubtful(const Json& context);
+/// Why the true peak may be higher than the measured one; "": there is no reason.
+std::string doubt_of_peak(const Json& context);
 /// Whether a report's machine has a stand-in for a GPU (machine/stand_in.h), from its context.json.
 bool ran_on_stand_in(const Json& context);
 /// Throws an Error with the folder if it has.

@@ -259,10 +259,9 @@ void set_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   const double limit = reduces_precision(plan) ? 2 : 1;
   for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)}) {
     if (value.value_or(0) <= limit) continue;
-    if (peak_is_doubtful(stored.context)) {
+    if (const std::string doubt = doubt_of_peak(stored.context); !doubt.empty()) {
       row.mfu = row.mfu_causal = row.hfu = row.mfu_of_dtype = row.mfu_sustained = std::nullopt;
-      row.warnings.push_back("its MFU is left out, as it is above " + percent(limit, 0) +
-                             ": other programs used the machine while the peak was measured");
+      row.warnings.push_back("its MFU is left out, as it is above " + percent(limit, 0) + ": " + doubt);
       return;
     }
     row.end_badly(Status::failed,

@@ -307,6 +307,13 @@ TEST(Analysis, SpeedAboveThePeakOfABusyMachineOmitsTheMfu) {
   EXPECT_THAT(row(a, "two").warnings,
               ::testing::Contains(HasSubstr("above 100 %: other programs used the machine")));
   EXPECT_NEAR(*row(a, "one").mfu, 0.15, 0.001);
+  report.context["cpu"]["busy"] = 0.1;
+  report.context["probe_s"] = 0.02;
+  EXPECT_THAT(row(analysis_of(report), "two").warnings,
+              ::testing::Contains(HasSubstr("above 100 %: the peak was measured for less than a second")));
+  report.context["probe_s"] = 12;
+  EXPECT_EQ(row(analysis_of(report), "two").status, Status::failed);
+  report.context["cpu"]["busy"] = 1.5;
   report.context["peak"]["source"] = "table";
   EXPECT_EQ(row(analysis_of(report), "two").status, Status::failed) << "the load changes no published peak";
 }
