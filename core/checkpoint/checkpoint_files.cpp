@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "base/contains.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -128,7 +129,7 @@ constexpr std::string_view kTextModels[] = {"language_model", "text_model"};
 constexpr std::string_view kWrappers[] = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
                                           "module",    "_forward_module",      "base_layer"};
 
-bool is_text_model(std::string_view part) { return std::ranges::count(kTextModels, part) != 0; }
+bool is_text_model(std::string_view part) { return contains(kTextModels, part); }
 
 /// A name part of a class of transformers and here.
 struct NamePart {
@@ -303,9 +304,7 @@ void CheckpointFiles::refuse_unknown(const std::string& name,
 
 std::string parameter_name(std::string_view stored) {
   std::vector<std::string> parts = split(stored, ".");
-  std::erase_if(parts, [](const auto& part) {
-    return std::ranges::count(kWrappers, part) != 0 || is_text_model(part);
-  });
+  std::erase_if(parts, [](const auto& part) { return contains(kWrappers, part) || is_text_model(part); });
   if (starts_with(parts, {"base_model", "model"})) parts.erase(parts.begin(), parts.begin() + 2);
   // A user's class that stores the model as self.model.
   if (starts_with(parts, {"model", "model"}) || starts_with(parts, {"model", "lm_head"}))

@@ -18,7 +18,7 @@ std::vector<NamedShape> llama_parameters(const LlamaSpec&);
 struct IgnoredTensors {
   std::string beginning = {};  ///< of their parameter names; "": none
   bool beside_language_model =
-      false;  ///< those of encoders: all without a name part "language_model" or "text_model"
+      false;  ///< tensors of encoders: no name part is "language_model" or "text_model"
 };
 
 /// The weights of a Hugging Face folder by parameter name, independent of the wrapper that they were saved

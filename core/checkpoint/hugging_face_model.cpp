@@ -17,15 +17,28 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 constexpr const char* kTied = "tie_word_embeddings";
-/// Text models that are those of other classes, but for the places of images.
+/// Text models that equal another class, except for the places of images.
 constexpr std::pair<const char*, const char*> kEqualTextModels[] = {
     {"qwen2_5_vl", "qwen2"}, {"qwen2_5_vl_text", "qwen2"}, {"qwen3_vl_text", "qwen3"}};
 
-/// The key of the text model's fields, or "" if they are among those of the whole model; null: it has no
-/// encoders.
-const char* key_of_text(const ConfigFields& config) {
-  if (config["text_config"].is_object()) return "text_config";
-  return config["vision_config"].is_object() ? "" : nullptr;
+constexpr const char* kText = "text_config";
+/// Some models with encoders have the fields of the text model beside "vision_config".
+bool has_encoders(const ConfigFields& config) {
+  return config[kText].is_object() || config["vision_config"].is_object();
+}
+
+/// The fields of the text model of a folder, from its config.json, which has encoders.
+ConfigFields text_part(const ConfigFields& whole, const fs::path& folder) {
+  const bool apart = whole[kText].is_object();
+  const Json& of_text = apart ? whole[kText] : whole.json();
+  Json text = of_text;
+  text.erase("architectures");  // of the whole model; "model_type" is of the text model
+  for (const char* key : {"quantization_config", "bos_token_id", "eos_token_id"})
+    if (!whole[key].is_null()) text[key] = whole[key];
+  // transformers 4 reads the inner field, 5 the outer one, unless the files have another head.
+  if (whole[kTied].is_null() || whole[kTied] != of_text.value(kTied, Json()))
+    text[kTied] = CheckpointFiles(folder).find("lm_head.weight") == nullptr;
+  return {std::move(text), whole.where() + (apart ? std::string(": ") + kText : "")};
 }
 
 /// Why common classes can't be loaded as another class.
@@ -401,18 +414,8 @@ Json written_rope_scaling(const RopeScaling& scaling) {
 }
 
 ConfigFields text_fields(const fs::path& folder) {
-  const ConfigFields whole(folder / "config.json");
-  const char* key_of = key_of_text(whole);
-  if (key_of == nullptr) return whole;
-  const Json& of_text = *key_of == '\0' ? whole.json() : whole[key_of];
-  Json text = of_text;
-  text.erase("architectures");  // of the whole model; "model_type" is of the text model
-  for (const char* key : {"quantization_config", "bos_token_id", "eos_token_id"})
-    if (!whole[key].is_null()) text[key] = whole[key];
-  // transformers 4 reads the inner field, 5 the outer one, unless the files have another head.
-  if (whole[kTied].is_null() || whole[kTied] != of_text.value(kTied, Json()))
-    text[kTied] = CheckpointFiles(folder).find("lm_head.weight") == nullptr;
-  return {std::move(text), whole.where() + (*key_of == '\0' ? "" : ": ") + key_of};
+  ConfigFields whole(folder / "config.json");
+  return has_encoders(whole) ? text_part(whole, folder) : whole;
 }
 
 HuggingFaceModel read_hugging_face_config(const ConfigFields& config, const std::string& whole) {
@@ -465,9 +468,9 @@ JoinedTensors joined_tensors(const HuggingFaceModel& model, const CheckpointFile
 
 HuggingFaceModel read_hugging_face_model(const fs::path& folder) {
   const ConfigFields whole(folder / "config.json");
-  if (key_of_text(whole) == nullptr) return read_hugging_face_config(whole);
+  if (!has_encoders(whole)) return read_hugging_face_config(whole);
   const Json& names = whole["architectures"];
   const bool named = names.is_array() && names.size() == 1 && names[0].is_string();
-  return read_hugging_face_config(text_fields(folder), named ? names[0] : "model with encoders");
+  return read_hugging_face_config(text_part(whole, folder), named ? names[0] : "model with encoders");
 }
 }  // namespace optrush
