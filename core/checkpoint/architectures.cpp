@@ -9,6 +9,7 @@
 
 namespace optrush {
 namespace {
+constexpr const char* kKvHeads = "num_key_value_heads";
 constexpr double kEpsOfOlmo = 1e-5;  // a constant of the class, not a field of its config.json
 
 constexpr FieldGroup kAttentionBias = {read_attention_bias, write_attention_bias};
@@ -97,6 +98,67 @@ void write_gemma3(const LlamaSpec& spec, Json& config) {
   write_layer_types(spec, config);
   write_query_scalar(spec, config);
   config["final_logit_softcapping"] = written_soft_cap(spec.logits_soft_cap);
+}
+
+/// Heads of layers with full attention: "global_head_dim" and "num_global_key_value_heads", or
+/// "per_layer_config", in which newer versions of transformers write them.
+void read_full_heads(const ConfigFields& config, Json& fields) {
+  constexpr int64_t kUsual = 512;
+  Json& full = fields["full_attention"];
+  const bool shared = config.value("attention_k_eq_v", "boolean", false);
+  full["keys_as_values"] = shared;
+  const Json& by_layer = config["per_layer_config"];
+  if (!by_layer.is_object()) {
+    full["head_dim"] = config.value("global_head_dim", "integer", kUsual);
+    if (shared) full["kv_heads"] = config.value("num_global_key_value_heads", "integer", 0);
+    return;
+  }
+  Json layers = Json::array();
+  for (const auto& [layer, heads] : by_layer.items()) {
+    const bool known = heads.is_object() && heads.size() == heads.count("head_dim") + heads.count(kKvHeads);
+    if (!known || heads != *by_layer.begin())
+      config.refuse("'per_layer_config' has " + shown(heads) + " for layer " + layer,
+                    "supported: one 'head_dim' and 'num_key_value_heads' for all layers with full attention");
+    layers.push_back(std::strtoll(layer.c_str(), nullptr, 10));
+  }
+  if (layers.empty()) return;
+  if (layers != fields["full_attention_layers"])
+    config.refuse("'per_layer_config' lists the layers " + layers.dump(),
+                  "supported: the layers with full attention, " + fields["full_attention_layers"].dump());
+  full["head_dim"] = by_layer.begin()->value("head_dim", Json(0));
+  full["kv_heads"] = by_layer.begin()->value(kKvHeads, Json(0));
+}
+
+void read_gemma4(const ConfigFields& config, Json& fields) {
+  check_constant(config, "use_bidirectional_attention", "vision", "but this program trains causal models");
+  constexpr int64_t kWidthOfInputs = 256;
+  if (const Json width = config.value("hidden_size_per_layer_input", "integer", kWidthOfInputs); width != 0)
+    config.refuse("'hidden_size_per_layer_input' is " + shown(width) +
+                      ": per-layer embeddings, as Gemma 4 E2B and E4B have, are not supported",
+                  "supported value: 0, as Gemma 4 31B has");
+  check_constant(config, "num_kv_shared_layers", 0, "but layers do not use keys of other layers");
+  check_constant(config, "enable_moe_block", false, "but experts beside an MLP are not supported");
+  fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
+  fields["logits_soft_cap"] = soft_cap_of(config, "final_logit_softcapping", 0);
+  const int64_t layers = layers_of(config);
+  constexpr int64_t kPattern = 6;
+  read_windows(
+      config, window_of(config, 512),
+      [&](int64_t layer) { return (layer + 1) % kPattern != 0 && layer + 1 != layers; }, fields);
+  if (!fields.contains("window") || fields["full_attention_layers"].empty() ||
+      fields["full_attention_layers"].back() != layers - 1)
+    config.refuse("'layer_types' is " + shown(config["layer_types"]),
+                  "a layer must have a window, and the last one full attention");
+  read_full_heads(config, fields);
+}
+void write_gemma4(const LlamaSpec& spec, Json& config) {
+  write_layer_types(spec, config);
+  const auto& [head_dim, kv_heads, shared] = spec.full_attention;
+  config["global_head_dim"] = head_dim != 0 ? head_dim : spec.head_size();
+  config["num_global_key_value_heads"] = kv_heads == 0 ? Json() : Json(kv_heads);
+  config["attention_k_eq_v"] = shared;
+  config["final_logit_softcapping"] = written_soft_cap(spec.logits_soft_cap);
+  for (const char* absent : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) config[absent] = 0;
 }
 
 constexpr FieldGroup kScaleOfGranite = {
@@ -280,6 +342,24 @@ std::vector<Architecture> dense_classes() {
        .default_activation = "gelu_pytorch_tanh",
        .always = {{"norm_placement", "both"}, {"qk_norm", "per_head"}},
        .groups = {kAttentionBias, {read_gemma3, write_gemma3}}},
+      {.name = "Gemma4ForCausalLM",
+       .base = "Gemma4TextModel",
+       .model_type = "gemma4_text",
+       .max_positions = 131072,
+       .rope_theta = 1e6,
+       .tied = true,
+       .kv_heads = 4,
+       .head_dim = 256,
+       .rotary = {.proportional = 0.25},
+       .rotary_by_layer = true,
+       .activation = "hidden_activation",
+       .default_activation = "gelu_pytorch_tanh",
+       .always = {{"norm_placement", "both"},
+                  {"qk_norm", "per_head"},
+                  {"value_norm", true},
+                  {"layer_scale", true},
+                  {"attention_scale", 1.0}},
+       .groups = {kAttentionBias, {read_gemma4, write_gemma4}}},
       {.name = "GraniteForCausalLM",
        .base = "GraniteModel",
        .model_type = "granite",

@@ -72,6 +72,9 @@ struct Rotary {
   int64_t original = 0;  ///< default of "original_max_position_embeddings" of longrope; 0: no longrope
   bool mscale = false;   ///< "mscale_all_dim" also scales the scores of attention
   bool queries = false;  ///< "llama_4_scaling_beta" scales queries
+  /// Default of "partial_rotary_factor" of the type "proportional" of layers without a window; 0: no such
+  /// type.
+  double proportional = 0;
   /// "mrope_section" gives sections of a head the place of an image. Text has one place for all sections.
   bool images = false;
   bool required = false;  ///< versions of transformers differ in the scaling if config.json has none

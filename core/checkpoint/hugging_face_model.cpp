@@ -312,14 +312,19 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
                         architecture.name + " does not have",
                     "remove it if the model was trained without it");
   const char* window_theta = architecture.window_rope_theta;
-  const double usual = of_class.fraction == 0 ? 1 : of_class.fraction;
+  // Without its tables, a class with a type "proportional" has that type.
+  const bool no_tables = config["rope_scaling"].is_null() && config["rope_parameters"].is_null();
+  const bool by_default = of_class.proportional != 0 && no_tables;
+  const std::string type = settings.value("rope_type", "string", by_default ? "proportional" : "default");
+  const bool proportional = of_class.proportional != 0 && type == "proportional";
+  const double usual = by_default ? of_class.proportional : of_class.fraction == 0 ? 1 : of_class.fraction;
   const auto fraction = settings.value("partial_rotary_factor", "number", usual).get<double>();
-  if ((of_class.fraction == 0 && fraction != 1) || fraction <= 0 || fraction > 1)
+  if ((of_class.fraction == 0 && fraction != 1 && !proportional) || fraction <= 0 || fraction > 1)
     config.refuse("'" + settings.place("partial_rotary_factor") + "' is " +
                       settings.value("partial_rotary_factor", "number").dump() + ", which is not supported",
                   of_class.fraction == 0 ? "supported value: 1.0, which rotates the whole head"
                                          : "it must be above 0 and at most 1");
-  if (of_class.required && config["rope_scaling"].is_null() && config["rope_parameters"].is_null())
+  if (of_class.required && no_tables)
     config.refuse(
         "'rope_scaling' and 'rope_parameters' are missing; versions of transformers differ in their "
         "defaults for " +
@@ -330,13 +335,14 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
     settings.refuse("llama_4_scaling_beta",
                     std::string("0: ") + architecture.name + " does not scale queries");
   RotaryConfig rotary{.theta = settings.value("rope_theta", "number", architecture.rope_theta).get<double>(),
-                      .fraction = fraction};
+                      .fraction = proportional ? 1 : fraction};
   constexpr double kThetaOfWindows = 10000;
   if (settings.window_theta())
     rotary.window_theta = *settings.window_theta();
   else if (window_theta != nullptr)
     rotary.window_theta = config.value(window_theta, "number", kThetaOfWindows).get<double>();
-  const std::string type = settings.value("rope_type", "string", "default");
+  else if (of_class.proportional != 0)
+    rotary.window_theta = kThetaOfWindows;
   const auto number = [&](const char* setting) { return settings.value(setting, "number").get<double>(); };
   if (of_class.original != 0 && type != "default" && type != "longrope" && type != "su")
     config.refuse("'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported by " +
@@ -344,6 +350,10 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
                   R"(supported values: "default" and "longrope")");
   if (type == "default") {
     // A factor has no effect here, as in transformers.
+  } else if (proportional) {
+    rotary.scaling = {.type = RopeType::proportional,
+                      .factor = settings.value("factor", "number", 1.0),
+                      .fraction = fraction};
   } else if (type == "linear") {
     rotary.scaling = {.type = RopeType::linear, .factor = number("factor")};
   } else if (type == "llama3") {
@@ -392,7 +402,8 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
 Json written_rope_scaling(const RopeScaling& scaling) {
   if (!scaling.rescales()) return nullptr;
   Json written = {{"rope_type", record::written(scaling).at("type")}, {"factor", scaling.factor}};
-  if (scaling.type == RopeType::linear) return written;
+  if (scaling.type == RopeType::proportional) written["partial_rotary_factor"] = scaling.fraction;
+  if (scaling.type == RopeType::linear || scaling.type == RopeType::proportional) return written;
   written["original_max_position_embeddings"] = scaling.original_max_position;
   if (scaling.type == RopeType::llama3) {
     written["low_freq_factor"] = scaling.low_freq_factor;
@@ -446,7 +457,8 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config, const std:
                  {"init_std", config.value("initializer_range", "number", 0.02)}};
   if (model.rotary.scaling.rescales()) fields["rope_scaling"] = record::written(model.rotary.scaling);
   architecture.read(config, fields);
-  const bool one_table = model.rotary.window_theta == model.rotary.theta && !model.rotary.scaling.rescales();
+  const bool one_table = model.rotary.window_theta == model.rotary.theta &&
+                         !model.rotary.scaling.rescales() && !fields.contains("full_attention");
   if (model.rotary.window_theta != 0 && fields.contains("window") && !one_table)
     fields["window_rope_theta"] = model.rotary.window_theta;
   model.llama = llama_from_json(fields, config.where());

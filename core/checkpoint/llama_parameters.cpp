@@ -46,19 +46,20 @@ class Shapes {
     vector(path + ".norm.weight", value_dim);
     matrix(path + ".out_proj", spec_.dim, values);
   }
-  void attention(const std::string& path) {
+  void attention(const std::string& path, int64_t layer) {
     if (spec_.has_latents()) return latent_attention(path);
     if (spec_.attention_sinks) vector(path + ".sinks", spec_.n_heads);
-    const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
+    const int64_t head_dim = spec_.head_size(layer);
+    const int64_t queries = spec_.n_heads * head_dim, keys = spec_.kv_heads(layer) * head_dim;
     const bool biased = spec_.attention_bias != AttentionBias::none;
     matrix(path + ".q_proj", spec_.attention_gate ? 2 * queries : queries, spec_.dim, biased);
     matrix(path + ".k_proj", keys, spec_.dim, biased);
-    matrix(path + ".v_proj", keys, spec_.dim, biased);
+    if (!spec_.keys_as_values(layer)) matrix(path + ".v_proj", keys, spec_.dim, biased);
     matrix(path + ".o_proj", spec_.dim, queries, spec_.attention_bias == AttentionBias::all);
     if (spec_.qk_norm == QkNorm::none) return;
     const bool per_head = spec_.qk_norm == QkNorm::per_head;
-    vector(path + ".q_norm.weight", per_head ? spec_.head_size() : queries);
-    vector(path + ".k_norm.weight", per_head ? spec_.head_size() : keys);
+    vector(path + ".q_norm.weight", per_head ? head_dim : queries);
+    vector(path + ".k_norm.weight", per_head ? head_dim : keys);
   }
   void mlp(const std::string& path, int64_t ffn_dim, bool biased = false) {
     matrix(path + ".gate_proj", ffn_dim, spec_.dim, biased);
@@ -83,9 +84,10 @@ class Shapes {
     if (before) norm(path + ".input_layernorm");
     norm(path + ".post_attention_layernorm");
     if (before && after) norm(path + ".pre_feedforward_layernorm");
-    spec_.has_delta_net(layer) ? delta_net(path + ".linear_attn") : attention(path + ".self_attn");
+    spec_.has_delta_net(layer) ? delta_net(path + ".linear_attn") : attention(path + ".self_attn", layer);
     spec_.has_experts(layer) ? experts(path + ".mlp") : mlp(path + ".mlp", spec_.ffn_dim);
     if (after) norm(path + ".post_feedforward_layernorm");
+    if (spec_.layer_scale) vector(path + ".layer_scalar", 1);
   }
   std::vector<NamedShape> take() { return std::move(all_); }
 

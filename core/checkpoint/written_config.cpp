@@ -22,7 +22,17 @@ namespace {
 /// Writes the form that both versions read. transformers 5 itself writes "rope_parameters", which 4 ignores.
 void set_rotary(Json& config, const LlamaSpec& llama, Json scaling, const Architecture& architecture) {
   constexpr const char* kLength = "original_max_position_embeddings";
-  for (const char* other : {"rope_parameters", kLength, "partial_rotary_factor"}) config.erase(other);
+  for (const char* other : {"rope_parameters", "rope_scaling", kLength, "partial_rotary_factor"})
+    config.erase(other);
+  if (architecture.rotary.proportional != 0) {
+    if (scaling.is_null()) scaling = {{"rope_type", "default"}};
+    scaling["rope_theta"] = llama.rope_theta;
+    const double of_windows = llama.window_rope_theta != 0 ? llama.window_rope_theta : llama.rope_theta;
+    config["rope_parameters"] = {
+        {"full_attention", std::move(scaling)},
+        {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", of_windows}}}};
+    return;
+  }
   if (const auto type = scaling.find("rope_type"); type != scaling.end()) {
     const Json name = *type;
     scaling.erase(type);
@@ -57,7 +67,10 @@ LlamaSpec in_one_form(LlamaSpec llama) {
   llama.head_dim = llama.head_size();
   const double usual = 1 / std::sqrt(static_cast<double>(llama.head_dim));
   if (std::abs(llama.score_scale() / usual - 1) < 1e-14) llama.attention_scale = 0;
-  if (llama.window_rope_theta == llama.rope_theta && !llama.rope_scaling.rescales())
+  if (llama.full_attention.head_dim == llama.head_dim) llama.full_attention.head_dim = 0;
+  if (llama.full_attention.kv_heads == llama.n_kv_heads) llama.full_attention.kv_heads = 0;
+  if (llama.window_rope_theta == llama.rope_theta && !llama.rope_scaling.rescales() &&
+      !llama.has_mixed_heads())
     llama.window_rope_theta = 0;
   const LlamaSpec dense;
   if (llama.n_experts == 0) {

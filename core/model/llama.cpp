@@ -17,28 +17,19 @@
 
 namespace optrush {
 namespace {
-/// Maps x (B, S, D) to queries, keys or values (B, H, S, K).
-using Projection = std::function<Tensor(const Tensor& x_BSD)>;
+/// Maps the product of a matrix (B, S, H K) to heads (B, H, S, K).
+using Heads = std::function<Tensor(const Tensor& product)>;
 
-Tensor heads_first(const Tensor& x_BSHK) { return x_BSHK.transpose(1, 2); }
-
-Projection heads_of(Ops::Linear::Fn linear, int64_t head_dim) {
-  return [=, linear = std::move(linear)](const Tensor& x_BSD) {
-    return heads_first(linear(x_BSD).unflatten(-1, {-1, head_dim}));
+/// Without a norm, or with an RMSNorm of each head, or of all heads together.
+Heads in_heads(int64_t head_dim, Ops::Norm::Fn norm, QkNorm of, const NormArgs& args) {
+  return [=, norm = std::move(norm)](const Tensor& product) {
+    const Tensor heads_BSHK =
+        (of == QkNorm::whole ? norm(product, args) : product).unflatten(-1, {-1, head_dim});
+    return (of == QkNorm::per_head ? norm(heads_BSHK, args) : heads_BSHK).transpose(1, 2);
   };
 }
 
-/// The same with an RMSNorm of each head, or of all heads together.
-Projection normed_heads_of(Ops::Linear::Fn linear, Ops::Norm::Fn norm, QkNorm of, const NormArgs& args,
-                           int64_t head_dim) {
-  if (of == QkNorm::per_head)
-    return [=, linear = std::move(linear), norm = std::move(norm)](const Tensor& x_BSD) {
-      return heads_first(norm(linear(x_BSD).unflatten(-1, {-1, head_dim}), args));
-    };
-  return heads_of([=, linear = std::move(linear),
-                   norm = std::move(norm)](const Tensor& x_BSD) { return norm(linear(x_BSD), args); },
-                  head_dim);
-}
+Tensor without_weight(const Tensor& x, const NormArgs& args) { return plain::norm(x, {}, {}, args); }
 
 std::array<Tensor, 2> without_position(const Tensor& q, const Tensor& k, const Batch&) { return {q, k}; }
 
@@ -58,10 +49,10 @@ std::array<Tensor, 2> queries_and_gate(const Tensor& product, int64_t head_dim) 
 }
 
 struct Attention {
-  Ops::Linear::Fn gated_queries;  ///< for queries_and_gate; null: no gate, and q takes the unit's input
+  Ops::Linear::Fn wq, wk, wv, wo;  ///< wv null: values are the product of wk
+  Heads q, k, v;
+  bool gated;  ///< wq also makes a gate: queries_and_gate
   int64_t head_dim;
-  Projection q, k, v;
-  Ops::Linear::Fn wo;
   Ops::Position::Fn position;
   Ops::Attention::Fn attention;
   AttentionForwardBackward halves;
@@ -69,17 +60,18 @@ struct Attention {
   const Param* sinks;  ///< (H); null: none
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const auto [of_q, gate_BSD] =
-        gated_queries ? queries_and_gate(gated_queries(x_BSD), head_dim) : std::array{x_BSD, Tensor()};
-    const auto [q_BHSK, k_BGSK] = position(q(of_q), k(x_BSD), batch);
-    const Tensor v_BGSK = v(x_BSD);
+    const Tensor queries = wq(x_BSD);
+    const auto [of_q, gate_BSD] = gated ? queries_and_gate(queries, head_dim) : std::array{queries, Tensor()};
+    const Tensor keys = wk(x_BSD);
+    const auto [q_BHSK, k_BGSK] = position(q(of_q), k(keys), batch);
+    const Tensor v_BGSK = v(wv ? wv(x_BSD) : keys);
     AttentionArgs of_batch = args;
     of_batch.segments = batch.segments;
     of_batch.halves = &halves;
     const AttentionOut attended = attention(q_BHSK, k_BGSK, v_BGSK, of_batch);
     const Tensor out_BHSK = sinks == nullptr ? attended.out : beside_sinks(attended, *sinks);
     const Tensor out_BSD = out_BHSK.transpose(1, 2).flatten(2);
-    return wo(gated_queries ? out_BSD * gate_BSD : out_BSD);
+    return wo(gated ? out_BSD * gate_BSD : out_BSD);
   }
 };
 
@@ -100,11 +92,13 @@ struct Block {
   Ops::AddNorm::Fn attention_norm, mlp_norm;
   UnitFunction attention, mlp;
   NormArgs norm;
+  const Param* scale;  ///< (1); null: 1
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [stream_BSD, first_BSD] = attention_norm(x_BSD, {}, norm);
     const auto [h_BSD, second_BSD] = mlp_norm(stream_BSD, attention(first_BSD, batch), norm);
-    return h_BSD + mlp(second_BSD, batch);
+    const Tensor out_BSD = h_BSD + mlp(second_BSD, batch);
+    return scale == nullptr ? out_BSD : out_BSD * scale->value().to(out_BSD.scalar_type());
   }
 };
 
@@ -193,10 +187,12 @@ class LlamaDeclaration {
     const Module* after_mlp =
         both ? &norm(*unit, unit->path + ".post_feedforward_layernorm", "norm") : nullptr;
     const Parts parts = add_parts(*unit);
-    unit->build = [&, added = added_by(parts, after_attention, after_mlp),
+    const Param* scale = layer_scale(*unit);
+    unit->build = [&, scale, added = added_by(parts, after_attention, after_mlp),
                    args = norm_args()](const Binder& bind) -> UnitFunction {
       auto [attention, mlp] = added(bind);
-      return Block{bind.add_norm(first), bind.add_norm(second), std::move(attention), std::move(mlp), args};
+      return Block{
+          bind.add_norm(first), bind.add_norm(second), std::move(attention), std::move(mlp), args, scale};
     };
     return unit;
   }
@@ -264,23 +260,25 @@ class LlamaDeclaration {
 
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
     auto unit = make_unit(path, UnitRole::attention, layer);
-    const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
+    const int64_t head_dim = spec_.head_size(layer);
+    const int64_t queries = spec_.n_heads * head_dim, keys = spec_.kv_heads(layer) * head_dim;
     const bool biased = spec_.attention_bias != AttentionBias::none, gated = spec_.attention_gate;
     const Module& q =
         linear(*unit, path + ".q_proj", gated ? 2 * queries : queries, spec_.dim, {"heads", "model"}, biased);
     const Module& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
-    const Module& v = linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
+    const Module* v = spec_.keys_as_values(layer)
+                          ? nullptr
+                          : &linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
     const Module& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"},
                              spec_.attention_bias == AttentionBias::all);
-    const Module* q_norm = head_norm(*unit, path + ".q_norm", queries, "heads");
-    const Module* k_norm = head_norm(*unit, path + ".k_norm", keys, "kv_heads");
+    const Module* q_norm = head_norm(*unit, path + ".q_norm", head_dim, queries, "heads");
+    const Module* k_norm = head_norm(*unit, path + ".k_norm", head_dim, keys, "kv_heads");
     const Module* position =
         spec_.rotates(layer) ? &unit->modules.emplace_back(Module{path + ".rotary", "position", layer, {}})
                              : nullptr;
     const Module& attend = unit->modules.emplace_back(Module{path, "attention", layer, {}});
     const Param* sinks = this->sinks(*unit);
-    const int64_t head_dim = spec_.head_size();
-    const AttentionArgs args{.scale = spec_.score_scale(),
+    const AttentionArgs args{.scale = spec_.score_scale(layer),
                              .lse = sinks != nullptr,
                              .window = spec_.window_of(layer),
                              .alibi = spec_.position == PositionKind::alibi,
@@ -288,19 +286,21 @@ class LlamaDeclaration {
     const auto position_of = [position, layer, spec = spec_](const Binder& bind) -> Ops::Position::Fn {
       return position == nullptr ? without_position : rotation_of(spec, layer, bind.position(*position));
     };
-    unit->build = [&, q_norm, k_norm, sinks, position_of, head_dim, args, gated, of = spec_.qk_norm,
+    unit->build = [&, v, q_norm, k_norm, sinks, position_of, head_dim, args, gated, of = spec_.qk_norm,
+                   of_values = spec_.value_norm ? QkNorm::per_head : QkNorm::none,
                    norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) -> UnitFunction {
-      const auto projection = [&](Ops::Linear::Fn linear, const Module* norm) {
-        return norm == nullptr ? heads_of(std::move(linear), head_dim)
-                               : normed_heads_of(std::move(linear), bind.norm(*norm), of, norms, head_dim);
+      const auto heads = [&](const Module* norm) {
+        return in_heads(head_dim, norm == nullptr ? Ops::Norm::Fn() : bind.norm(*norm), of, norms);
       };
-      const Ops::Linear::Fn queries = bind.linear(q), as_it_is = [](const Tensor&x) { return x; };
-      return Attention{gated ? queries : Ops::Linear::Fn(),
-                       head_dim,
-                       projection(gated ? as_it_is : queries, q_norm),
-                       projection(bind.linear(k), k_norm),
-                       projection(bind.linear(v), nullptr),
+      return Attention{bind.linear(q),
+                       bind.linear(k),
+                       v == nullptr ? Ops::Linear::Fn() : bind.linear(*v),
                        bind.linear(o),
+                       heads(q_norm),
+                       heads(k_norm),
+                       in_heads(head_dim, without_weight, of_values, norms),
+                       gated,
+                       head_dim,
                        position_of(bind),
                        bind.attention(attend),
                        bind.attention_forward_backward(attend),
@@ -308,6 +308,14 @@ class LlamaDeclaration {
                        sinks};
     };
     return unit;
+  }
+
+  /// Null if blocks have no such factor. It is a buffer in transformers, which no optimizer changes.
+  const Param* layer_scale(const Unit& block) {
+    if (!spec_.layer_scale) return nullptr;
+    Param& scale = params_.add(vector_param(block.path + ".layer_scalar", 1, "one", constant(1), dtype_));
+    scale.trainable = false;
+    return &scale;
   }
 
   /// Null if attention has no sinks.
@@ -336,10 +344,11 @@ class LlamaDeclaration {
   }
 
   /// Null if queries and keys are not normalized.
-  const Module* head_norm(Unit& unit, const std::string& path, int64_t width, const std::string& axis) {
+  const Module* head_norm(Unit& unit, const std::string& path, int64_t head_dim, int64_t width,
+                          const std::string& axis) {
     if (spec_.qk_norm == QkNorm::none) return nullptr;
     const bool per_head = spec_.qk_norm == QkNorm::per_head;
-    Param& weight = params_.add(vector_param(path + ".weight", per_head ? spec_.head_size() : width,
+    Param& weight = params_.add(vector_param(path + ".weight", per_head ? head_dim : width,
                                              per_head ? "head" : axis, constant(1), dtype_));
     return &unit.modules.emplace_back(Module{path, "norm", unit.layer, {&weight}});
   }
@@ -372,15 +381,21 @@ class LlamaDeclaration {
   at::ScalarType dtype_;
 };
 
-int64_t layers_with(const LlamaSpec& spec, const std::function<bool(int64_t layer)>& property) {
-  int64_t count = 0;
-  for (int64_t layer = 0; layer < spec.n_layers; ++layer) count += property(layer) ? 1 : 0;
-  return count;
-}
+/// FLOPs of a pair of positions in all layers, and the part of layers with a window.
+struct PairFlops {
+  double all = 0, windowed = 0;
+};
 
-AttentionPairs attention_pairs(const LlamaSpec& spec) {
-  const int64_t windowed = layers_with(spec, [&](int64_t layer) { return spec.window_of(layer) != 0; });
-  return {spec.window, static_cast<double>(windowed) / static_cast<double>(spec.n_layers)};
+PairFlops pair_flops(const LlamaSpec& spec) {
+  PairFlops flops;
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
+    if (spec.has_delta_net(layer)) continue;
+    const int64_t values = spec.has_latents() ? spec.value_size() : spec.head_size(layer);
+    const double of_layer = 6.0 * static_cast<double>(spec.n_heads * (spec.head_size(layer) + values));
+    flops.all += of_layer;
+    if (spec.window_of(layer) != 0) flops.windowed += of_layer;
+  }
+  return flops;
 }
 }  // namespace
 
@@ -395,11 +410,11 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype,
     model.prepare = rotary_tables(spec, seq_len, dtype == at::kDouble ? at::kDouble : at::kFloat);
   model.vocab_size = spec.vocab_size;
   model.checkpoint = spec.checkpoint;
-  const int64_t linear = layers_with(spec, [&](int64_t layer) { return spec.has_delta_net(layer); });
-  model.attention_flops_of_a_pair = 6.0 * static_cast<double>((spec.n_layers - linear) * spec.n_heads *
-                                                              (spec.head_size() + spec.value_size()));
-  model.attention_pairs = attention_pairs(spec);
-  model.state_flops_of_a_token = static_cast<double>(linear) * state_flops(spec.delta_net);
+  const PairFlops flops = pair_flops(spec);
+  model.attention_flops_of_a_pair = flops.all;
+  model.attention_pairs = {spec.window, flops.all == 0 ? 0 : flops.windowed / flops.all};
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
+    if (spec.has_delta_net(layer)) model.state_flops_of_a_token += state_flops(spec.delta_net);
   return model;
 }
 

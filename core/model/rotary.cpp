@@ -48,6 +48,10 @@ double yarn(double frequency, int64_t dimension, const LlamaSpec& spec) {
 
 double rescaled(double frequency, int64_t dimension, const LlamaSpec& spec, int64_t seq_len) {
   const RopeScaling& scaling = spec.rope_scaling;
+  if (scaling.type == RopeType::proportional) {
+    const auto rotated = static_cast<int64_t>(scaling.fraction * static_cast<double>(spec.rotary_size()) / 2);
+    return dimension < rotated ? frequency / scaling.factor : 0;
+  }
   if (scaling.type == RopeType::longrope) {
     const bool beyond = seq_len > scaling.original_max_position;
     return frequency /
@@ -133,11 +137,12 @@ std::pair<Tensor, Tensor> rotary(const Tensor& positions, const RotaryTable& tab
 }
 
 std::function<void(Batch&)> rotary_tables(const LlamaSpec& spec, int64_t seq_len, at::ScalarType type) {
-  LlamaSpec of_windows = spec;
+  LlamaSpec of_windows = spec, of_others = spec;
   of_windows.rope_theta = spec.window_rope_theta;
   of_windows.rope_scaling = {};
+  if (spec.full_attention.head_dim != 0) of_others.head_dim = spec.full_attention.head_dim;
   // Moved to the device once, because a copy per micro-batch would make the host wait.
-  return [table = rotary_table(spec, seq_len), type, scaling = spec.rope_scaling,
+  return [table = rotary_table(of_others, seq_len), type, scaling = spec.rope_scaling,
           window_table = spec.window_rope_theta == 0
                              ? std::nullopt
                              : std::optional(rotary_table(of_windows))](Batch& batch) mutable {

@@ -14,7 +14,8 @@ using Kind = Class::Kind;
 constexpr std::pair<const char*, const char*> kTables[] = {{"rope_scaling", "RopeScaling"},
                                                            {"router", "Router"},
                                                            {"latent", "LatentAttention"},
-                                                           {"delta_net", "DeltaNet"}};
+                                                           {"delta_net", "DeltaNet"},
+                                                           {"full_attention", "FullAttention"}};
 
 /// The fields of a section of the spec, with their docs, ranges and defaults.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
@@ -262,6 +263,8 @@ std::vector<Class> api_classes() {
        fields_of_spec("router")},
       {Kind::table, "LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")},
       {Kind::table, "DeltaNet", "Gated DeltaNet, a linear attention.", fields_of_spec("delta_net")},
+      {Kind::table, "FullAttention", "Heads of layers with full attention beside layers with a window.",
+       fields_of_spec("full_attention")},
       {Kind::table, "OperatorFields",
        "Sizes of a single operator; a rung changes only the fields that it names.",
        fields_of_spec("operator")},

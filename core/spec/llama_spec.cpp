@@ -60,6 +60,10 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
       {!window && !delta_net && !spec.full_attention_layers.empty(), "full_attention_layers", "window",
        "every layer has full attention"},
       {!window && window_theta, "window_rope_theta", "window", "no layer has a window"},
+      {!window && spec.full_attention != FullAttention{}, "full_attention", "window",
+       "no layer has a window"},
+      {spec.full_attention.head_dim != 0 && !window_theta, "full_attention.head_dim", "window_rope_theta",
+       "both kinds of heads would share one table of rotations"},
       {!experts && !spec.dense_layers.empty(), "dense_layers", "n_experts", "every layer has an MLP"},
       {!experts && spec.shared_expert_ffn_dim != 0, "shared_expert_ffn_dim", "n_experts",
        "a dense model has no experts"},
@@ -83,6 +87,7 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
       {latent && spec.rope_scaling.query_beta != 0, "latent", "rope_scaling.query_beta", kOther},
       {latent && spec.qk_norm != QkNorm::none, "latent", "qk_norm", kOther},
       {latent && spec.attention_sinks, "latent", "attention_sinks", kOther},
+      {latent && spec.value_norm, "latent", "value_norm", kOther},
       {latent && spec.attention_bias == AttentionBias::qkv, "latent", "attention_bias = \"qkv\"", kOther}};
   for (const auto& [broken, field, other, because] : excludes)
     if (broken)
@@ -103,10 +108,15 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
     refuse("a head of " + text(spec.rotary_size()) + " dimensions cannot be rotated",
            "rotary embedding needs pairs of dimensions: make model.head_dim, or model.dim / model.n_heads, "
            "even");
-  if (spec.n_heads % spec.n_kv_heads != 0)
-    refuse("model.n_heads (" + text(spec.n_heads) + ") is not a multiple of model.n_kv_heads (" +
-               text(spec.n_kv_heads) + ")",
-           "change one of them: each key/value head must serve the same number of query heads");
+  for (const auto& [field, heads] : {std::pair("n_kv_heads", spec.n_kv_heads),
+                                     std::pair("full_attention.kv_heads", spec.full_attention.kv_heads)})
+    if (heads != 0 && spec.n_heads % heads != 0)
+      refuse("model.n_heads (" + text(spec.n_heads) + ") is not a multiple of model." + field + " (" +
+                 text(heads) + ")",
+             "change one of them: each key/value head must serve the same number of query heads");
+  if (spec.full_attention.head_dim % 2 != 0)
+    refuse("model.full_attention.head_dim (" + text(spec.full_attention.head_dim) + ") is odd",
+           "rotary embedding needs pairs of dimensions");
   if (const auto& rope = spec.rope_scaling; rope.rescales()) {
     if (rope.type == RopeType::llama3 && rope.low_freq_factor >= rope.high_freq_factor)
       refuse("model.rope_scaling.low_freq_factor must be below high_freq_factor", "Llama 3.1 uses 1 and 4");
@@ -153,14 +163,27 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
 }
 }  // namespace
 
-double LlamaSpec::score_scale() const {
-  const double usual = 1 / std::sqrt(static_cast<double>(head_size()));
+double LlamaSpec::score_scale(int64_t layer) const {
+  const double usual = 1 / std::sqrt(static_cast<double>(head_size(layer)));
   const double m = 0.1 * rope_scaling.score_mscale * std::log(rope_scaling.factor) + 1;
   return (attention_scale != 0 ? attention_scale : usual) * m * m;
 }
 
 int64_t LlamaSpec::window_of(int64_t layer) const {
   return std::ranges::binary_search(full_attention_layers, layer) ? 0 : window;
+}
+
+int64_t LlamaSpec::head_size(int64_t layer) const {
+  const bool other = full_attention.head_dim != 0 && window_of(layer) == 0;
+  return other ? full_attention.head_dim : head_size();
+}
+
+int64_t LlamaSpec::kv_heads(int64_t layer) const {
+  return full_attention.kv_heads != 0 && window_of(layer) == 0 ? full_attention.kv_heads : n_kv_heads;
+}
+
+bool LlamaSpec::keys_as_values(int64_t layer) const {
+  return full_attention.keys_as_values && window_of(layer) == 0;
 }
 
 bool LlamaSpec::has_delta_net(int64_t layer) const {
@@ -180,8 +203,8 @@ Record<RopeScaling> record_of(const RopeScaling*) {
   return Record<T>::given("model.rope_scaling")
       .field("type", &T::type,
              "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071; longrope: "
-             "arXiv:2402.13753",
-             {.choices = {"llama3", "linear", "yarn", "longrope"}})
+             "arXiv:2402.13753; proportional: only a fraction of the pairs, as Gemma 4",
+             {.choices = {"llama3", "linear", "yarn", "longrope", "proportional"}})
       .field("factor", &T::factor, "divisor of the low frequencies; 1: none; longrope: growth of the context",
              {.min = 1})
       .field("low_freq_factor", &T::low_freq_factor,
@@ -208,7 +231,19 @@ Record<RopeScaling> record_of(const RopeScaling*) {
              "longrope: divisors of frequencies up to original_max_position",
              {.left_out = true, .type = "number[]"})
       .field("long_factor", &T::long_factor, "longrope: divisors of frequencies in longer sequences",
-             {.left_out = true, .type = "number[]"});
+             {.left_out = true, .type = "number[]"})
+      .field("fraction", &T::fraction, "proportional: part of the pairs of dimensions that is rotated",
+             {.left_out = true, .min = 0, .max = 1});
+}
+
+Record<FullAttention> record_of(const FullAttention*) {
+  using T = FullAttention;
+  return Record<T>::given("model.full_attention")
+      .field("head_dim", &T::head_dim, "width of a head; 0: as in layers with a window",
+             {.min = 0, .max = kLargest})
+      .field("kv_heads", &T::kv_heads, "number of key/value heads; 0: as in layers with a window",
+             {.min = 0, .max = kLargest})
+      .field("keys_as_values", &T::keys_as_values, "use the product of the matrix of keys as values");
 }
 
 Record<Router> record_of(const Router*) {
@@ -272,6 +307,10 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
       .field("qk_norm", &T::qk_norm,
              "RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2",
              {.choices = {"none", "per_head", "whole"}})
+      .field("value_norm", &T::value_norm, "RMSNorm without a weight of each head of values, as Gemma 4",
+             {.left_out = true})
+      .field("layer_scale", &T::layer_scale,
+             "multiply the output of a block by a number of the checkpoint, as Gemma 4", {.left_out = true})
       .field("attention_bias", &T::attention_bias,
              "biases of queries, keys and values (qkv), as Qwen 2; all: and of the output",
              {.choices = {"none", "qkv", "all"}})
@@ -308,6 +347,9 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
              {.min = 0, .max = kLargest})
       .field("full_attention_layers", &T::full_attention_layers,
              "layers that have full attention although window or delta_net is set, from 0")
+      .field("full_attention", &T::full_attention,
+             "heads of full_attention_layers where the other layers have a window, as Gemma 4",
+             {.left_out = true})
       .field("window_rope_theta", &T::window_rope_theta,
              "base of the rotary frequencies in layers with a window, where rope_scaling then does not "
              "apply, as Gemma 3 has; 0: as in all layers",

@@ -213,6 +213,19 @@ if hasattr(transformers, "Qwen3_5TextConfig"):
     for kind, name in (("Qwen3_5", "Qwen 3.5 with images"), ("Qwen3_5Moe", "Qwen 3.5 with experts and images")):
         text = qwen3_next(getattr(transformers, f"{kind}TextConfig"))
         MODELS[name] = getattr(transformers, f"{kind}Config")(text_config=text.to_dict(), vision_config=QWEN_VISION)
+if hasattr(transformers, "Gemma4TextConfig"):
+    GEMMA_4 = {**small(num_hidden_layers=4, num_key_value_heads=2), "head_dim": 24, "sliding_window": 6,
+               "hidden_size_per_layer_input": 0,
+               "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]}
+    MODELS["Gemma 4"] = transformers.Gemma4TextConfig(
+        **GEMMA_4, global_head_dim=32, num_global_key_value_heads=1, attention_k_eq_v=True,
+        final_logit_softcapping=30.0)
+    MODELS["Gemma 4, one width, all rotated"] = transformers.Gemma4TextConfig(
+        **{**GEMMA_4, "layer_types": None, "num_hidden_layers": 7}, global_head_dim=24, rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 5e4},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}})
+    MODELS["Gemma 4 with images"] = transformers.Gemma4Config(
+        text_config={**GEMMA_4, "global_head_dim": 32}, vision_config={**VISION, "head_dim": 8})
 # The delta rule has chunks of 64 positions.
 LENGTHS = {"Qwen3-Next": 100, "Qwen 3.5": 100}
 STACKS = [

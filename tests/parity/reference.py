@@ -44,13 +44,16 @@ def make(config, seed):
     assert all(parameter.dtype == torch.get_default_dtype() for parameter in model.parameters())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            # Gemma and Qwen 3.5 multiply by 1 + the weight of a norm, except behind the delta rule.
-            from_1 = config.model_type.startswith(("gemma", "qwen3_next", "qwen3_5"))
+            # Gemma 1 to 3 and Qwen 3.5 multiply by 1 + the weight of a norm, except behind the delta rule.
+            of_1 = config.model_type.startswith(("gemma", "qwen3_next", "qwen3_5"))
+            from_1 = of_1 and not config.model_type.startswith("gemma4")
             centre = 1.0 if "norm" in name and (not from_1 or "linear_attn" in name) else 0.0
             parameter.normal_(centre, 0.1)
         for name, buffer in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 buffer.normal_(0.0, 0.1)
+            if name.endswith(".layer_scalar"):
+                buffer.normal_(1.0, 0.1)
     return model.train()
 
 

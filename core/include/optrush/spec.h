@@ -9,8 +9,9 @@
 
 namespace optrush {
 /// llama3: Llama 3.1 model card. linear: every frequency divided by `factor` (arXiv:2306.15595). yarn:
-/// arXiv:2309.00071. longrope: each frequency divided by a separate factor (arXiv:2402.13753).
-enum class RopeType : uint8_t { llama3, linear, yarn, longrope };
+/// arXiv:2309.00071. longrope: each frequency divided by a separate factor (arXiv:2402.13753). proportional:
+/// only the first `fraction` of the pairs is rotated, as in Gemma 4.
+enum class RopeType : uint8_t { llama3, linear, yarn, longrope, proportional };
 
 /// Rescaling of the rotary frequencies for longer sequences ("rope_scaling" in config.json).
 struct RopeScaling {
@@ -29,9 +30,10 @@ struct RopeScaling {
   double query_beta = 0;
   /// longrope: divisors of the frequencies, for sequences up to original_max_position and for longer ones.
   std::vector<double> short_factor, long_factor;
+  double fraction = 1;  ///< proportional: part of the pairs of dimensions that is rotated
   /// Whether it differs from no scaling.
   bool rescales() const {
-    return factor != 1 || query_beta != 0 || type == RopeType::longrope ||
+    return factor != 1 || fraction != 1 || query_beta != 0 || type == RopeType::longrope ||
            (type == RopeType::yarn && attention_factor != 0 && attention_factor != 1);
   }
   bool operator==(const RopeScaling&) const = default;
@@ -94,6 +96,13 @@ struct DeltaNet {
   bool operator==(const DeltaNet&) const = default;
 };
 
+/// Attention of `full_attention_layers` beside layers with a window, as Gemma 4 has; 0: as in the others.
+struct FullAttention {
+  int64_t head_dim = 0, kv_heads = 0;
+  bool keys_as_values = false;  ///< values are the product of the matrix of keys
+  bool operator==(const FullAttention&) const = default;
+};
+
 /// A decoder in the manner of Llama (arXiv:2302.13971), by choices. Dimensions as published; `dim` is D,
 /// `ffn_dim` the inner width of the MLP.
 struct LlamaSpec {
@@ -105,6 +114,8 @@ struct LlamaSpec {
   NormPlacement norm_placement = NormPlacement::before;
   double norm_eps = 1e-5;
   QkNorm qk_norm = QkNorm::none;
+  bool value_norm = false;   ///< RMSNorm without a weight of each head of values
+  bool layer_scale = false;  ///< a block's output is multiplied by a number, which is not trained
   AttentionBias attention_bias = AttentionBias::none;
   double attention_scale = 0;  ///< of the scores, before the softmax; 0: 1 / sqrt(head size)
   /// Factors of embeddings and of outputs of attention and MLP, divisor of logits (Granite 3.0, section 2).
@@ -127,6 +138,7 @@ struct LlamaSpec {
   int64_t window = 0;
   /// Layers that have full attention although `window` or `delta_net` is set.
   std::vector<int64_t> full_attention_layers;
+  FullAttention full_attention;
   /// Rotary base of the layers with a window, which `rope_scaling` then does not rescale; 0: as all layers.
   double window_rope_theta = 0;
   /// Mixture of experts in place of the MLP (arXiv:1701.06538, 2401.04088): each token passes the
@@ -146,6 +158,11 @@ struct LlamaSpec {
   std::string checkpoint;  ///< folder with config.json and safetensors, which set every field above
 
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
+  int64_t head_size(int64_t layer) const;
+  int64_t kv_heads(int64_t layer) const;
+  bool keys_as_values(int64_t layer) const;
+  /// Whether heads of layers differ in number or width.
+  bool has_mixed_heads() const { return full_attention.head_dim != 0 || full_attention.kv_heads != 0; }
   bool has_latents() const { return latent.kv_rank != 0; }
   bool has_delta_net() const { return delta_net.key_heads != 0; }
   bool has_delta_net(int64_t layer) const;
@@ -157,7 +174,7 @@ struct LlamaSpec {
                          : static_cast<int64_t>(static_cast<double>(head_size()) * rotary_fraction);
   }
   /// Factor of the attention scores.
-  double score_scale() const;
+  double score_scale(int64_t layer = 0) const;
   /// Window of the attention of a layer; 0: none.
   int64_t window_of(int64_t layer) const;
   bool rotates(int64_t layer) const;

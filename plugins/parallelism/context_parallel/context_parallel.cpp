@@ -51,6 +51,12 @@ class ContextParallel final : public Plugin {
       throw Error(
           "context_parallel does not support latent attention: a ring sends keys and values of one width",
           "remove context_parallel from the stack");
+    if (model.has_mixed_heads())
+      throw Error(
+          "context_parallel does not support full_attention.head_dim and kv_heads: its messages have one "
+          "size "
+          "in all layers",
+          "remove context_parallel from the stack");
     if (model.has_delta_net())
       throw Error(
           "context_parallel does not support delta_net: each position needs the state of the one before it",

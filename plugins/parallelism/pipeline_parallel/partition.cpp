@@ -70,7 +70,7 @@ UnitCost cost_of(const Unit& unit, const RunSpec& spec) {
     const int64_t heads = model.has_delta_net(unit.layer) ? 0 : model.n_heads;
     // q kᵀ and its product with v. Under the causal mask each pair of positions counts once. The backward
     // takes twice as many.
-    cost.flops += 6.0 * static_cast<double>(heads * model.head_size() * train.seq_len) * tokens;
+    cost.flops += 6.0 * static_cast<double>(heads * model.head_size(unit.layer) * train.seq_len) * tokens;
   }
   for (const Param* param : unit.params()) {
     if (!param->trainable) continue;

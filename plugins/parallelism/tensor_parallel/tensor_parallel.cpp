@@ -80,6 +80,8 @@ class TensorParallel final : public Plugin {
              "its keys and values are made of one vector, which every rank would compute");
     if (model.has_delta_net())
       refuse("delta_net", "its matrices hold queries, keys, values and gates of all heads");
+    if (model.has_mixed_heads())
+      refuse("full_attention.head_dim and kv_heads", "heads of one width are cut in all layers");
     if (model.attention_gate) refuse("attention_gate", "one matrix makes queries and gates");
     if (model.expert_bias) refuse("expert_bias", "each rank would add the bias of an expert's output");
     if (model.position == PositionKind::alibi)
