@@ -88,6 +88,9 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
       {latent && spec.qk_norm != QkNorm::none, "latent", "qk_norm", kOther},
       {latent && spec.attention_sinks, "latent", "attention_sinks", kOther},
       {latent && spec.value_norm, "latent", "value_norm", kOther},
+      {latent && spec.full_attention != FullAttention{}, "latent", "full_attention", kOther},
+      {spec.full_attention.head_dim != 0 && spec.rotary_fraction != 1, "full_attention.head_dim",
+       "rotary_fraction", "heads of two widths would have two numbers of rotated dimensions"},
       {latent && spec.attention_bias == AttentionBias::qkv, "latent", "attention_bias = \"qkv\"", kOther}};
   for (const auto& [broken, field, other, because] : excludes)
     if (broken)

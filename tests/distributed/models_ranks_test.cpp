@@ -36,6 +36,18 @@ std::vector<Choice> choices() {
       {"`window`, `window_rope_theta`",
        {{"window", 5}, {"full_attention_layers", {1}}, {"window_rope_theta", 100}}},
       {"`window`", {{"window", 5}, {"full_attention_layers", {1}}}},
+      {"`full_attention` with other heads, `value_norm`, `layer_scale`",
+       {{"window", 5},
+        {"full_attention_layers", {1}},
+        {"full_attention", {{"head_dim", 14}, {"kv_heads", 1}, {"keys_as_values", true}}},
+        {"window_rope_theta", 100},
+        {"rope_scaling", {{"type", "proportional"}, {"fraction", 0.5}}},
+        {"qk_norm", "per_head"},
+        {"value_norm", true},
+        {"layer_scale", true},
+        {"attention_scale", 1}}},
+      {"`full_attention.keys_as_values`",
+       {{"window", 5}, {"full_attention_layers", {1}}, {"full_attention", {{"keys_as_values", true}}}}},
       {"`layers_without_rope`", {{"layers_without_rope", {0}}}},
       {"`position = \"alibi\"`", {{"position", "alibi"}}},
       {"YaRN", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"original_max_position", 8}}}}},
@@ -156,7 +168,9 @@ TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAsDocumented) {
 TEST(ModelsOnRanks, PeakIsPredicted) {
   for (const Choice& choice : choices()) {
     const auto has = [&](const char* field) { return choice.model.contains(field); };
-    if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net")) continue;
+    if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net") &&
+        !has("full_attention"))
+      continue;
     Json model = {{"n_layers", 2}};
     model.update(choice.model);
     if (has("n_experts")) model["experts_per_token"] = model.at("n_experts");
