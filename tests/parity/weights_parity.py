@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 import forward_parity
@@ -52,6 +53,57 @@ def script(work, name, steps, plugins, more, model=NANO):
     values = {"name": name, "steps": steps, "plugins": plugins, "more": more, "model": model}
     (work / f"{name}.lua").write_text(SCRIPT % values)
 
+
+CLASSES = (
+    ("OlmoForCausalLM", 'norm = "layernorm_without_parameters"', "", ()),
+    ("Olmo2ForCausalLM", 'norm_placement = "after", qk_norm = "whole"', "", ()),
+    ("Qwen2ForCausalLM", 'attention_bias = "qkv", window = 5, full_attention_layers = { 0 }', LORA, ("--merge",)),
+    ("Qwen3ForCausalLM", 'qk_norm = "per_head", head_dim = 24', "", ()),
+    ("SmolLM3ForCausalLM", "layers_without_rope = { 1 }", "", ()),
+    ("GemmaForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8', LORA, ("--merge",)),
+    ("Gemma2ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
+     "attention_scale = 0.3, attention_soft_cap = 0.3, logits_soft_cap = 2, window = 5, "
+     "full_attention_layers = { 1 }", LORA, ("--merge",)),
+    ("Gemma3ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
+     'qk_norm = "per_head", attention_scale = 0.3, window = 5, full_attention_layers = { 1 }, '
+     "window_rope_theta = 500, logits_soft_cap = 2", "", ()),
+    ("GraniteForCausalLM", "embedding_scale = 12, residual_scale = 0.3, logits_divisor = 3, attention_scale = 0.2",
+     "", ()),
+    ("MixtralForCausalLM", "n_experts = 3", LORA, ("--merge",)),
+    ("Qwen2MoeForCausalLM",
+     'attention_bias = "qkv", n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48',
+     LORA, ("--merge",)),
+    ("Qwen3MoeForCausalLM", 'qk_norm = "per_head", n_experts = 4, expert_ffn_dim = 40, dense_layers = { 0 }',
+     "", ()),
+    ("Qwen3NextForCausalLM", 'qk_norm = "per_head", attention_gate = true, rotary_fraction = 0.5, delta_net = { '
+     "key_heads = 2, value_heads = 4, key_dim = 8, value_dim = 12, joined = true }, full_attention_layers = { 1 }, "
+     "n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48", "", ()),
+    ("OlmoeForCausalLM", 'qk_norm = "whole", n_experts = 4, normalize_router = false', "", ()),
+    ("Phi3ForCausalLM", "rotary_fraction = 0.5", LORA, ("--merge",)),
+    ("Glm4MoeForCausalLM", "rotary_fraction = 0.5, n_experts = 4, expert_ffn_dim = 40, "
+     "shared_expert_ffn_dim = 80, shared_expert_gate = false, dense_layers = { 0 }, "
+     'router = { scores = "sigmoid", bias = "choice", groups = 2, scale = 1.5 }', "", ()),
+    ("DeepseekV3ForCausalLM", "n_kv_heads = 4, head_dim = 24, "
+     "latent = { kv_rank = 20, q_rank = 12, rope_dim = 8, value_dim = 12 }, n_experts = 4, expert_ffn_dim = 40, "
+     "shared_expert_ffn_dim = 40, shared_expert_gate = false, "
+     'router = { scores = "sigmoid", bias = "choice" }', "", ()),
+    ("GptOssForCausalLM", 'n_experts = 4, activation = "clamped_silu", attention_bias = "all", '
+     'attention_sinks = true, expert_bias = true, router = { bias = "logits" }, window = 5, '
+     "full_attention_layers = { 1 }", "", ()),
+)
+# Classes of the newer version of transformers, with which `--newer` runs.
+NEWER_CLASSES = (
+    ("Gemma4ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
+     'qk_norm = "per_head", value_norm = true, layer_scale = true, attention_scale = 1, logits_soft_cap = 2, '
+     'window = 5, full_attention_layers = { 1 }, window_rope_theta = 500, '
+     'full_attention = { head_dim = 32, kv_heads = 1, keys_as_values = true }, '
+     'rope_scaling = { type = "proportional", fraction = 0.25 }', LORA, ("--merge",)),
+    ("Ministral3ForCausalLM", 'rope_scaling = { type = "yarn", factor = 4, original_max_position = 8, '
+     "query_beta = 0.3 }", "", ()),
+    ("Qwen3_5ForCausalLM", 'qk_norm = "per_head", attention_gate = true, rotary_fraction = 0.5, delta_net = { '
+     "key_heads = 2, value_heads = 4, key_dim = 8, value_dim = 12 }, full_attention_layers = { 1 }", LORA,
+     ("--merge",)),
+)
 
 RUNS = {"base": "00-base-r1", "shards": "01-shards-r1"}
 
@@ -291,8 +343,22 @@ def check_second_training(work, run):
     assert abs(steps[0]["loss"] - want) < 1e-4 * want, (steps[0], want)
 
 
-with tempfile.TemporaryDirectory() as folder:
-    work = pathlib.Path(folder)
+def check_classes(work, classes):
+    """The weights that a run writes compute its loss in the class of transformers that its choices need."""
+    for kind, choices, plugins, options in classes:
+        written, _ = check_written(work, kind, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
+        assert type(written).__name__ == kind
+        if kind in ("MixtralForCausalLM", "Qwen2MoeForCausalLM"):
+            run = work / f"reports/{kind}/local/runs/00-base-r1"
+            said = optrush(work, "weights", run, work / f"{kind}-adapter")
+            assert ("transformers 5 leaves out the adapters" in said) == kind.startswith("Qwen2"), said
+        if kind == "Phi3ForCausalLM":
+            run = work / f"reports/{kind}/local/runs/00-base-r1"
+            said = optrush(work, "weights", run, work / f"{kind}-adapter", code=1)
+            assert "as a part of 'self_attn.qkv_proj.weight'" in said and "--merge" in said, said
+
+
+def main(work):
     begun = check(work, "full", "", ("base", "shards"))
     check(work, "adapter", FORMS, ("shards",))
 
@@ -333,53 +399,7 @@ with tempfile.TemporaryDirectory() as folder:
     head = '{ "lora", { rank = 4, alpha = 128, target_modules = { "q_proj", "lm_head" } } }'
     written, _ = check_written(work, "head", head, 'rush.llama("nano")', "--merge")
     assert written.lm_head.weight is not written.model.embed_tokens.weight
-    for kind, choices, plugins, options in (
-        ("OlmoForCausalLM", 'norm = "layernorm_without_parameters"', "", ()),
-        ("Olmo2ForCausalLM", 'norm_placement = "after", qk_norm = "whole"', "", ()),
-        ("Qwen2ForCausalLM", 'attention_bias = "qkv", window = 5, full_attention_layers = { 0 }', LORA, ("--merge",)),
-        ("Qwen3ForCausalLM", 'qk_norm = "per_head", head_dim = 24', "", ()),
-        ("SmolLM3ForCausalLM", "layers_without_rope = { 1 }", "", ()),
-        ("GemmaForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8', LORA, ("--merge",)),
-        ("Gemma2ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
-         "attention_scale = 0.3, attention_soft_cap = 0.3, logits_soft_cap = 2, window = 5, "
-         "full_attention_layers = { 1 }", LORA, ("--merge",)),
-        ("Gemma3ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
-         'qk_norm = "per_head", attention_scale = 0.3, window = 5, full_attention_layers = { 1 }, '
-         "window_rope_theta = 500, logits_soft_cap = 2", "", ()),
-        ("GraniteForCausalLM", "embedding_scale = 12, residual_scale = 0.3, logits_divisor = 3, attention_scale = 0.2",
-         "", ()),
-        ("MixtralForCausalLM", "n_experts = 3", LORA, ("--merge",)),
-        ("Qwen2MoeForCausalLM",
-         'attention_bias = "qkv", n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48',
-         LORA, ("--merge",)),
-        ("Qwen3MoeForCausalLM", 'qk_norm = "per_head", n_experts = 4, expert_ffn_dim = 40, dense_layers = { 0 }',
-         "", ()),
-        ("Qwen3NextForCausalLM", 'qk_norm = "per_head", attention_gate = true, rotary_fraction = 0.5, delta_net = { '
-         "key_heads = 2, value_heads = 4, key_dim = 8, value_dim = 12, joined = true }, full_attention_layers = { 1 }, "
-         "n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48", "", ()),
-        ("OlmoeForCausalLM", 'qk_norm = "whole", n_experts = 4, normalize_router = false', "", ()),
-        ("Phi3ForCausalLM", "rotary_fraction = 0.5", LORA, ("--merge",)),
-        ("Glm4MoeForCausalLM", "rotary_fraction = 0.5, n_experts = 4, expert_ffn_dim = 40, "
-         "shared_expert_ffn_dim = 80, shared_expert_gate = false, dense_layers = { 0 }, "
-         'router = { scores = "sigmoid", bias = "choice", groups = 2, scale = 1.5 }', "", ()),
-        ("DeepseekV3ForCausalLM", "n_kv_heads = 4, head_dim = 24, "
-         "latent = { kv_rank = 20, q_rank = 12, rope_dim = 8, value_dim = 12 }, n_experts = 4, expert_ffn_dim = 40, "
-         "shared_expert_ffn_dim = 40, shared_expert_gate = false, "
-         'router = { scores = "sigmoid", bias = "choice" }', "", ()),
-        ("GptOssForCausalLM", 'n_experts = 4, activation = "clamped_silu", attention_bias = "all", '
-         'attention_sinks = true, expert_bias = true, router = { bias = "logits" }, window = 5, '
-         "full_attention_layers = { 1 }", "", ()),
-    ):
-        written, _ = check_written(work, kind, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
-        assert type(written).__name__ == kind
-        if kind in ("MixtralForCausalLM", "Qwen2MoeForCausalLM"):
-            run = work / f"reports/{kind}/local/runs/00-base-r1"
-            said = optrush(work, "weights", run, work / f"{kind}-adapter")
-            assert ("transformers 5 leaves out the adapters" in said) == kind.startswith("Qwen2"), said
-        if kind == "Phi3ForCausalLM":
-            run = work / f"reports/{kind}/local/runs/00-base-r1"
-            said = optrush(work, "weights", run, work / f"{kind}-adapter", code=1)
-            assert "as a part of 'self_attn.qkv_proj.weight'" in said and "--merge" in said, said
+    check_classes(work, CLASSES)
 
     # The text model of a folder with an image encoder is trained, and written as a model of its own class.
     reference.save(reference.make(forward_parity.MODELS["Gemma 3 with images"], 5), work / "images")
@@ -412,3 +432,10 @@ with tempfile.TemporaryDirectory() as folder:
     script(work, "other", 2, LORA, f'start = "{start}",')
     said = optrush(work, "run", "other.lua", "--device", "cpu", code=1)
     assert "with the same plugins" in said, said
+
+
+with tempfile.TemporaryDirectory() as folder:
+    if "--newer" in sys.argv:
+        check_classes(pathlib.Path(folder), NEWER_CLASSES)
+    else:
+        main(pathlib.Path(folder))
