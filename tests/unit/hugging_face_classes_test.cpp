@@ -215,15 +215,14 @@ TEST_F(HuggingFace, ReadsTheLayersOfQwen3NextAndQwen35) {
 }
 
 TEST_F(HuggingFace, ReadsTheHeadsOfGemma4) {
-  const auto of = [&](Json patch = Json::object()) {
-    for (const auto& [key, value] : Json{
-             {"architectures", {"Gemma4ForCausalLM"}},
-             {"num_key_value_heads", 2},
-             {"num_hidden_layers", 8},
-             {"hidden_size_per_layer_input",
-              0}}.items())
-      if (!patch.contains(key)) patch[key] = value;
-    return config(patch);
+  const Json common = {{"architectures", {"Gemma4ForCausalLM"}},
+                       {"num_key_value_heads", 2},
+                       {"num_hidden_layers", 8},
+                       {"hidden_size_per_layer_input", 0}};
+  const auto of = [&](const Json& patch = Json::object()) {
+    Json fields = common;
+    fields.update(patch);
+    return config(fields);
   };
   const LlamaSpec usual = of();
   EXPECT_THAT(usual.full_attention_layers, ::testing::ElementsAre(5, 7)) << "each sixth, and the last";
