@@ -182,6 +182,8 @@ local Report = {}
 ---@field norm_placement? "before"|"after"|"both" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + norm(f(norm(x))), as Gemma 3 (default "before")
 ---@field norm_eps? number epsilon added to the variance in a norm (at least 0, default 1e-05)
 ---@field qk_norm? "none"|"per_head"|"whole" RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2 (default "none")
+---@field value_norm? boolean RMSNorm without a weight of each head of values, as Gemma 4 (default false)
+---@field layer_scale? boolean multiply the output of a block by a number of the checkpoint, as Gemma 4 (default false)
 ---@field attention_bias? "none"|"qkv"|"all" biases of queries, keys and values (qkv), as Qwen 2; all: and of the output (default "none")
 ---@field attention_scale? number factor of the scores before the softmax; 0: 1 / sqrt(head_dim) (at least 0, default 0.0)
 ---@field embedding_scale? number factor of the embeddings, as Gemma and Granite have (default 1.0)
@@ -200,6 +202,7 @@ local Report = {}
 ---@field layers_without_rope? integer[] layers without rotary embedding, from 0, as SmolLM3 has (default [])
 ---@field window? integer number of positions that attention sees, the query's own among them (sliding window); 0: all (at least 0, at most 2147483648, default 0)
 ---@field full_attention_layers? integer[] layers that have full attention although window or delta_net is set, from 0 (default [])
+---@field full_attention? FullAttention heads of full_attention_layers where the other layers have a window, as Gemma 4
 ---@field window_rope_theta? number base of the rotary frequencies in layers with a window, where rope_scaling then does not apply, as Gemma 3 has; 0: as in all layers (at least 0, default 0.0)
 ---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
 ---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)
@@ -215,7 +218,7 @@ local Report = {}
 
 ---Rescaling of the rotary frequencies.
 ---@class RopeScaling
----@field type? "llama3"|"linear"|"yarn"|"longrope" llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071; longrope: arXiv:2402.13753 (default "llama3")
+---@field type? "llama3"|"linear"|"yarn"|"longrope"|"proportional" llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071; longrope: arXiv:2402.13753; proportional: only a fraction of the pairs, as Gemma 4 (default "llama3")
 ---@field factor? number divisor of the low frequencies; 1: none; longrope: growth of the context (at least 1, default 1.0)
 ---@field low_freq_factor? number llama3: wavelengths above original_max_position / low_freq_factor are scaled (at least 0, default 1.0)
 ---@field high_freq_factor? number llama3: wavelengths below original_max_position / high_freq_factor are kept (at least 0, default 4.0)
@@ -228,6 +231,7 @@ local Report = {}
 ---@field query_beta? number yarn: multiply queries by 1 + query_beta ln(1 + floor(position / original_max_position)) (at least 0, default 0.0)
 ---@field short_factor? number[] longrope: divisors of frequencies up to original_max_position (default [])
 ---@field long_factor? number[] longrope: divisors of frequencies in longer sequences (default [])
+---@field fraction? number proportional: part of the pairs of dimensions that is rotated (at least 0, at most 1, default 1.0)
 
 ---How a router chooses and weighs the experts of a token.
 ---@class Router
@@ -253,6 +257,12 @@ local Report = {}
 ---@field value_dim? integer width of a head of values (at least 1, at most 2147483648, default 128)
 ---@field kernel? integer positions of the short convolution (at least 1, at most 65536, default 4)
 ---@field joined? boolean two matrices of the input, as Qwen3-Next; false: four, as Qwen 3.5 (default false)
+
+---Heads of layers with full attention beside layers with a window.
+---@class FullAttention
+---@field head_dim? integer width of a head; 0: as in layers with a window (at least 0, at most 2147483648, default 0)
+---@field kv_heads? integer number of key/value heads; 0: as in layers with a window (at least 0, at most 2147483648, default 0)
+---@field keys_as_values? boolean use the product of the matrix of keys as values (default false)
 
 ---Sizes of a single operator; a rung changes only the fields that it names.
 ---@class OperatorFields
