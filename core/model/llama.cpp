@@ -311,10 +311,12 @@ class LlamaDeclaration {
   }
 
   /// Null if blocks have no such factor. It is a buffer in transformers, which no optimizer changes.
-  const Param* layer_scale(const Unit& block) {
+  const Param* layer_scale(Unit& block) {
     if (!spec_.layer_scale) return nullptr;
-    Param& scale = params_.add(vector_param(block.path + ".layer_scalar", 1, "one", constant(1), dtype_));
+    const std::string path = block.path + ".layer_scalar";
+    Param& scale = params_.add(vector_param(path, 1, "one", constant(1), dtype_));
     scale.trainable = false;
+    block.modules.emplace_back(Module{path, "layer_scale", block.layer, {&scale}});
     return &scale;
   }
 
