@@ -215,7 +215,7 @@ if hasattr(transformers, "Qwen3_5TextConfig"):
         MODELS[name] = getattr(transformers, f"{kind}Config")(text_config=text.to_dict(), vision_config=QWEN_VISION)
 if hasattr(transformers, "Gemma4TextConfig"):
     GEMMA_4 = {**small(num_hidden_layers=4, num_key_value_heads=2), "head_dim": 24, "sliding_window": 6,
-               "hidden_size_per_layer_input": 0,
+               "hidden_size_per_layer_input": 0, "pad_token_id": None,
                "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]}
     MODELS["Gemma 4"] = transformers.Gemma4TextConfig(
         **GEMMA_4, global_head_dim=32, num_global_key_value_heads=1, attention_k_eq_v=True,

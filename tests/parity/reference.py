@@ -48,6 +48,8 @@ def make(config, seed):
             of_1 = config.model_type.startswith(("gemma", "qwen3_next", "qwen3_5"))
             from_1 = of_1 and not config.model_type.startswith("gemma4")
             centre = 1.0 if "norm" in name and (not from_1 or "linear_attn" in name) else 0.0
+            if config.model_type.startswith("gemma4") and "q_norm" in name:
+                centre = 0.2  # the scores have no other scale
             parameter.normal_(centre, 0.1)
         for name, buffer in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
