@@ -137,7 +137,12 @@ void read_gemma4(const ConfigFields& config, Json& fields) {
                       ": per-layer embeddings, as Gemma 4 E2B and E4B have, are not supported",
                   "supported value: 0, as Gemma 4 31B has");
   check_constant(config, "num_kv_shared_layers", 0, "but layers do not use keys of other layers");
-  check_constant(config, "enable_moe_block", false, "but experts beside an MLP are not supported");
+  if (config.value("enable_moe_block", "boolean", false)) {
+    fields["experts_beside_mlp"] = true;
+    fields["n_experts"] = config.value("num_experts", "integer");
+    fields["experts_per_token"] = config.value("top_k_experts", "integer");
+    fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer");
+  }
   fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
   fields["logits_soft_cap"] = soft_cap_of(config, "final_logit_softcapping", 0);
   const int64_t layers = layers_of(config);
@@ -158,6 +163,10 @@ void write_gemma4(const LlamaSpec& spec, Json& config) {
   config["num_global_key_value_heads"] = kv_heads == 0 ? Json() : Json(kv_heads);
   config["attention_k_eq_v"] = shared;
   config["final_logit_softcapping"] = written_soft_cap(spec.logits_soft_cap);
+  config["enable_moe_block"] = spec.experts_beside_mlp;
+  config["num_experts"] = spec.n_experts == 0 ? Json() : Json(spec.n_experts);
+  config["top_k_experts"] = spec.experts_per_token;
+  config["moe_intermediate_size"] = spec.expert_ffn_dim;
   for (const char* absent : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) config[absent] = 0;
 }
 
@@ -351,6 +360,10 @@ std::vector<Architecture> dense_classes() {
        .kv_heads = 4,
        .head_dim = 256,
        .rotary = {.proportional = 0.25},
+       .storage = {.names = ParameterNames::gpt_oss,
+                   .joined = {{"experts.gate_up_proj",
+                               {"experts.*.gate_proj.weight", "experts.*.up_proj.weight"}},
+                              {"experts.down_proj", {"experts.*.down_proj.weight"}}}},
        .rotary_by_layer = true,
        .activation = "hidden_activation",
        .default_activation = "gelu_pytorch_tanh",

@@ -66,13 +66,26 @@ class Shapes {
     matrix(path + ".up_proj", ffn_dim, spec_.dim, biased);
     matrix(path + ".down_proj", spec_.dim, ffn_dim, biased);
   }
+  void experts_beside_mlp(const std::string& block) {
+    mlp(block + ".mlp", spec_.ffn_dim);
+    matrix(block + ".gate.proj", spec_.n_experts, spec_.dim);
+    vector(block + ".gate.scale", spec_.dim);
+    vector(block + ".gate.per_expert_scale", spec_.n_experts);
+    for (const char* norm :
+         {"pre_feedforward_layernorm_2", "post_feedforward_layernorm_1", "post_feedforward_layernorm_2"})
+      vector(block + "." + norm + ".weight", spec_.dim);
+    each_expert(block);
+  }
+  void each_expert(const std::string& path) {
+    for (int64_t expert = 0; expert < spec_.n_experts; ++expert)
+      mlp(path + ".experts." + std::to_string(expert),
+          spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim, spec_.expert_bias);
+  }
   void experts(const std::string& path) {
     matrix(path + ".gate", spec_.n_experts, spec_.dim, spec_.router.bias == RouterBias::logits);
     if (spec_.router.bias == RouterBias::choice)
       vector(path + ".gate.e_score_correction_bias", spec_.n_experts);
-    for (int64_t expert = 0; expert < spec_.n_experts; ++expert)
-      mlp(path + ".experts." + std::to_string(expert),
-          spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim, spec_.expert_bias);
+    each_expert(path);
     if (spec_.shared_expert_ffn_dim == 0) return;
     mlp(path + ".shared_expert", spec_.shared_expert_ffn_dim, spec_.expert_bias);
     if (spec_.shared_expert_gate) matrix(path + ".shared_expert_gate", 1, spec_.dim);
@@ -85,7 +98,10 @@ class Shapes {
     norm(path + ".post_attention_layernorm");
     if (before && after) norm(path + ".pre_feedforward_layernorm");
     spec_.has_delta_net(layer) ? delta_net(path + ".linear_attn") : attention(path + ".self_attn", layer);
-    spec_.has_experts(layer) ? experts(path + ".mlp") : mlp(path + ".mlp", spec_.ffn_dim);
+    if (!spec_.has_experts(layer))
+      mlp(path + ".mlp", spec_.ffn_dim);
+    else
+      spec_.experts_beside_mlp ? experts_beside_mlp(path) : experts(path + ".mlp");
     if (after) norm(path + ".post_feedforward_layernorm");
     if (spec_.layer_scale) vector(path + ".layer_scalar", 1);
   }

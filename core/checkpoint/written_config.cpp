@@ -80,7 +80,8 @@ LlamaSpec in_one_form(LlamaSpec llama) {
     llama.expert_ffn_dim = llama.ffn_dim;
   }
   if (llama.n_experts == 0) llama.expert_ffn_dim = 0;
-  if (llama.n_experts != 0 && llama.dense_layers.empty()) llama.ffn_dim = llama.expert_ffn_dim;
+  if (llama.n_experts != 0 && llama.dense_layers.empty() && !llama.experts_beside_mlp)
+    llama.ffn_dim = llama.expert_ffn_dim;
   return llama;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,12 +63,22 @@ struct Experts {
   }
 };
 
+/// MixtureShape::scaled: of the router's input (D), of the rows (D) and of the experts' weights (E).
+struct Scales {
+  const Param *router = nullptr, *rows = nullptr, *experts = nullptr;
+};
+
+Tensor times(const Tensor& x, const Param* weight) {
+  return weight == nullptr ? x : x * weight->value().to(x.scalar_type());
+}
+
 struct RoutedExperts {
   Ops::Router::Fn router;
   Ops::Routing::Fn routing;
   Ops::Experts::Fn experts;
   RoutingArgs args;
   const Param* choice_bias;  ///< null: none
+  Scales scales;
 
   /// Padding passes no router and no expert, and gets 0.
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
@@ -80,13 +91,21 @@ struct RoutedExperts {
  private:
   Tensor routed(const Tensor& x_TD, const Batch& batch) const {
     const int64_t per_token = args.per_token;
-    const Tensor logits_TE = router(x_TD);
+    const Tensor of_router_TD = times(x_TD, scales.router), rows_TD = times(x_TD, scales.rows);
+    const double unit = 1 / std::sqrt(static_cast<double>(x_TD.size(1)));
+    const Tensor logits_TE = router(scales.router == nullptr ? x_TD : of_router_TD * unit);
     RoutingArgs biased = args;
     if (choice_bias != nullptr) biased.bias = choice_bias->value().detach();
-    const Route way = route(routing(logits_TE, biased), logits_TE.size(1), x_TD.scalar_type());
+    Routed chosen = routing(logits_TE, biased);
+    if (scales.experts != nullptr) {
+      const Tensor factors_E = scales.experts->value().to(chosen.weights.scalar_type());
+      chosen.weights =
+          chosen.weights * factors_E.index_select(0, chosen.experts.flatten()).view_as(chosen.experts);
+    }
+    const Route way = route(chosen, logits_TE.size(1), x_TD.scalar_type());
     // The copies of a token are adjacent before sorting, so their gradients are always added in the same
     // order.
-    const Tensor copies_ND = x_TD.unsqueeze(1).expand({-1, per_token, -1}).flatten(0, 1);
+    const Tensor copies_ND = rows_TD.unsqueeze(1).expand({-1, per_token, -1}).flatten(0, 1);
     const Tensor out_ND = experts(copies_ND.index_select(0, way.order_N), way.counts_E, batch);
     const Tensor weighted_ND = out_ND * way.weights_N.unsqueeze(1);
     return weighted_ND.index_select(0, way.positions_N)
@@ -120,8 +139,20 @@ Param& add_gate(Params& params, const std::string& path, int64_t outputs, const 
 std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, int64_t layer,
                                       const MixtureShape& shape) {
   auto unit = make_unit(path, UnitRole::experts, layer);
-  Param& gate = add_gate(params, path + ".gate", shape.count, shape);
-  Module& router = unit->modules.emplace_back(Module{path + ".gate", "router", layer, {&gate}});
+  const std::string gate_path = path + (shape.scaled ? ".gate.proj" : ".gate");
+  Param& gate = add_gate(params, gate_path, shape.count, shape);
+  Module& router = unit->modules.emplace_back(Module{gate_path, "router", layer, {&gate}});
+  Scales scales;
+  if (shape.scaled) {
+    const auto scale = [&](const char* name, const char* axis, int64_t size) {
+      return &params.add(vector_param(path + name, size, axis, constant(1), shape.expert.dtype));
+    };
+    Param* of_router = scale(".gate.scale", "model", shape.expert.dim);
+    Param* of_experts = scale(".gate.per_expert_scale", "experts", shape.count);
+    Param* of_rows = scale(".pre_feedforward_layernorm_2.weight", "model", shape.expert.dim);
+    unit->modules.emplace_back(Module{path + ".gate", "scales", layer, {of_router, of_experts, of_rows}});
+    scales = {of_router, of_rows, of_experts};
+  }
   const Param* choice_bias = nullptr;
   if (shape.form.bias != RouterBias::none) {
     const bool of_choice = shape.form.bias == RouterBias::choice;
@@ -141,12 +172,16 @@ std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, i
         static_cast<double>(shape.per_token) / static_cast<double>(shape.count);
   }
   unit->build = [&router, &experts, &children = unit->children,
-                 args = RoutingArgs{shape.per_token, shape.normalize, shape.form},
-                 choice_bias](const Binder& bind) -> UnitFunction {
+                 args = RoutingArgs{shape.per_token, shape.normalize, shape.form}, choice_bias,
+                 scales](const Binder& bind) -> UnitFunction {
     Experts plain;
     for (const auto& expert : children) plain.experts.push_back(bind.unit(*expert));
-    return RoutedExperts{bind.router(router), bind.routing(router), bind.experts(experts, std::move(plain)),
-                         args, choice_bias};
+    return RoutedExperts{bind.router(router),
+                         bind.routing(router),
+                         bind.experts(experts, std::move(plain)),
+                         args,
+                         choice_bias,
+                         scales};
   };
   return unit;
 }
@@ -170,6 +205,30 @@ std::unique_ptr<Unit> declare_mixture(Params& params, const std::string& path, i
   }
   unit->build = [&routed, &shared, gate](const Binder& bind) -> UnitFunction {
     return Mixture{bind.unit(routed), bind.unit(shared), gate};
+  };
+  return unit;
+}
+
+std::unique_ptr<Unit> declare_experts_beside_mlp(Params& params, const std::string& block, int64_t layer,
+                                                 const MixtureShape& shape, const MlpShape& wide,
+                                                 const NormArgs& args) {
+  auto unit = make_unit(block + ".mlp", UnitRole::mixture, layer);
+  const Unit& routed = *unit->children.emplace_back(declare_experts(params, block, layer, shape));
+  const Unit& mlp = *unit->children.emplace_back(declare_mlp(params, block + ".mlp", layer, wide));
+  const auto norm = [&](const char* name) -> const Module& {
+    Param& weight =
+        params.add(vector_param(block + name + ".weight", wide.dim, "model", constant(1), wide.dtype));
+    return unit->modules.emplace_back(Module{block + name, "norm", layer, {&weight}});
+  };
+  const Param* before = norm(".pre_feedforward_layernorm").params.front();
+  const Module& after_mlp = norm(".post_feedforward_layernorm_1");
+  const Module& after_experts = norm(".post_feedforward_layernorm_2");
+  unit->build = [&routed, &mlp, before, &after_mlp, &after_experts,
+                 args](const Binder& bind) -> UnitFunction {
+    return [=, routed = bind.unit(routed), mlp = bind.unit(mlp), mlp_norm = bind.norm(after_mlp),
+            experts_norm = bind.norm(after_experts)](const Tensor& x_BSD, const Batch& batch) {
+      return mlp_norm(mlp(times(x_BSD, before), batch), args) + experts_norm(routed(x_BSD, batch), args);
+    };
   };
   return unit;
 }

@@ -31,6 +31,11 @@ Heads in_heads(int64_t head_dim, Ops::Norm::Fn norm, QkNorm of, const NormArgs& 
 
 Tensor without_weight(const Tensor& x, const NormArgs& args) { return plain::norm(x, {}, {}, args); }
 
+std::array<Tensor, 2> add_norm_without_weight(const Tensor& x, const Tensor& delta, const NormArgs& args) {
+  const Tensor sum = x + delta;
+  return {sum, without_weight(sum, args)};
+}
+
 std::array<Tensor, 2> without_position(const Tensor& q, const Tensor& k, const Batch&) { return {q, k}; }
 
 /// With the sink s of a head in the sum of the softmax: e^s beside the keys' e^lse makes each weight
@@ -182,17 +187,24 @@ class LlamaDeclaration {
     const Module& first = norm(*unit, unit->path + ".input_layernorm", "add_norm");
     const Module* after_attention =
         both ? &norm(*unit, unit->path + ".post_attention_layernorm", "norm") : nullptr;
-    const Module& second = norm(
-        *unit, unit->path + (both ? ".pre_feedforward_layernorm" : ".post_attention_layernorm"), "add_norm");
+    // With experts beside the MLP, each of both has a weight of this norm.
+    const bool weighed = !spec_.experts_beside_mlp || !spec_.has_experts(layer);
+    const std::string second_path =
+        unit->path + (both ? ".pre_feedforward_layernorm" : ".post_attention_layernorm");
+    const Module* second = weighed ? &norm(*unit, second_path, "add_norm") : nullptr;
     const Module* after_mlp =
         both ? &norm(*unit, unit->path + ".post_feedforward_layernorm", "norm") : nullptr;
     const Parts parts = add_parts(*unit);
     const Param* scale = layer_scale(*unit);
-    unit->build = [&, scale, added = added_by(parts, after_attention, after_mlp),
+    unit->build = [&, second, scale, added = added_by(parts, after_attention, after_mlp),
                    args = norm_args()](const Binder& bind) -> UnitFunction {
       auto [attention, mlp] = added(bind);
-      return Block{
-          bind.add_norm(first), bind.add_norm(second), std::move(attention), std::move(mlp), args, scale};
+      return Block{bind.add_norm(first),
+                   second == nullptr ? add_norm_without_weight : bind.add_norm(*second),
+                   std::move(attention),
+                   std::move(mlp),
+                   args,
+                   scale};
     };
     return unit;
   }
@@ -214,7 +226,7 @@ class LlamaDeclaration {
   };
   Parts add_parts(Unit& block) {
     const Unit& attention = *block.children.emplace_back(this->mixer(block.path, block.layer));
-    const Unit& mlp = *block.children.emplace_back(this->mlp(block.path + ".mlp", block.layer));
+    const Unit& mlp = *block.children.emplace_back(this->mlp(block.path, block.layer));
     return {&attention, &mlp};
   }
 
@@ -233,20 +245,24 @@ class LlamaDeclaration {
     };
   }
 
-  std::unique_ptr<Unit> mlp(const std::string& path, int64_t layer) {
+  std::unique_ptr<Unit> mlp(const std::string& block, int64_t layer) {
+    const std::string path = block + ".mlp";
     if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape());
     MlpShape expert = mlp_shape();
     if (spec_.expert_ffn_dim != 0) expert.ffn_dim = spec_.expert_ffn_dim;
     expert.biased = spec_.expert_bias;
-    return declare_mixture(params_, path, layer,
-                           {.expert = expert,
-                            .router = normal(spec_.init_std),
-                            .count = spec_.n_experts,
-                            .per_token = spec_.experts_per_token,
-                            .normalize = spec_.normalize_router,
-                            .form = spec_.router,
-                            .shared_ffn_dim = spec_.shared_expert_ffn_dim,
-                            .shared_gate = spec_.shared_expert_gate});
+    const MixtureShape shape{.expert = expert,
+                             .router = normal(spec_.init_std),
+                             .count = spec_.n_experts,
+                             .per_token = spec_.experts_per_token,
+                             .normalize = spec_.normalize_router,
+                             .form = spec_.router,
+                             .shared_ffn_dim = spec_.shared_expert_ffn_dim,
+                             .shared_gate = spec_.shared_expert_gate,
+                             .scaled = spec_.experts_beside_mlp};
+    return spec_.experts_beside_mlp
+               ? declare_experts_beside_mlp(params_, block, layer, shape, mlp_shape(), norm_args())
+               : declare_mixture(params_, path, layer, shape);
   }
 
   /// The part of a block that mixes positions.

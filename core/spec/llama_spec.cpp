@@ -68,6 +68,10 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
       {!experts && spec.shared_expert_ffn_dim != 0, "shared_expert_ffn_dim", "n_experts",
        "a dense model has no experts"},
       {!experts && spec.expert_bias, "expert_bias", "n_experts", "a dense model has no experts"},
+      {!experts && spec.experts_beside_mlp, "experts_beside_mlp", "n_experts",
+       "a dense model has no experts"},
+      {spec.experts_beside_mlp && spec.norm_placement != NormPlacement::both, "experts_beside_mlp",
+       "norm_placement = \"both\"", "it has norms after the MLP and the experts"},
       {!experts && spec.router != Router{}, "router", "n_experts", "a dense model has no router"}};
   for (const auto& [broken, field, other, because] : needs)
     if (broken)
@@ -79,6 +83,8 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
       {alibi && window_theta, "window_rope_theta", kAlibi, kUnrotated},
       {alibi && without_rope, "layers_without_rope", kAlibi, kUnrotated},
       {window && delta_net, "window", "delta_net", "full_attention_layers would have two meanings"},
+      {spec.experts_beside_mlp && spec.shared_expert_ffn_dim != 0, "experts_beside_mlp",
+       "shared_expert_ffn_dim", "the MLP is the shared expert"},
       {latent && spec.attention_gate, "latent", "attention_gate", kOther},
       {latent && alibi, "latent", kAlibi, kOther},
       {latent && window_theta, "latent", "window_rope_theta", kOther},
@@ -370,6 +376,9 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
       .field("shared_expert_gate", &T::shared_expert_gate,
              "weigh the shared expert by a gate; false: by 1, as DeepSeek V3", {.left_out = true})
       .field("expert_bias", &T::expert_bias, "biases in the MLP of an expert, as gpt-oss has",
+             {.left_out = true})
+      .field("experts_beside_mlp", &T::experts_beside_mlp,
+             "have an MLP of width ffn_dim beside the experts, each with norms, as Gemma 4 26B",
              {.left_out = true})
       .field("normalize_router", &T::normalize_router,
              "divide the router weights of the experts of a token by their sum")

@@ -86,6 +86,8 @@ std::vector<Choice> choices() {
         {"shared_expert_gate", false},
         {"router",
          {{"scores", "sigmoid"}, {"bias", "choice"}, {"groups", 2}, {"kept_groups", 1}, {"scale", 1.5}}}}},
+      {"`experts_beside_mlp`",
+       {{"n_experts", 4}, {"expert_ffn_dim", 12}, {"experts_beside_mlp", true}, {"norm_placement", "both"}}},
       {"mixture with `expert_bias`",
        {{"n_experts", 4},
         {"expert_bias", true},

@@ -224,6 +224,9 @@ if hasattr(transformers, "Gemma4TextConfig"):
         **{**GEMMA_4, "layer_types": None, "num_hidden_layers": 7}, global_head_dim=24, rope_parameters={
             "full_attention": {"rope_type": "default", "rope_theta": 5e4},
             "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}})
+    MODELS["Gemma 4 with experts"] = transformers.Gemma4TextConfig(
+        **{**GEMMA_4, "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"]},
+        global_head_dim=32, enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=40)
     MODELS["Gemma 4 with images"] = transformers.Gemma4Config(
         text_config={**GEMMA_4, "global_head_dim": 32, "pad_token_id": 0}, vision_config={**VISION, "head_dim": 8})
 # The delta rule has chunks of 64 positions.

@@ -98,6 +98,10 @@ NEWER_CLASSES = (
      'window = 5, full_attention_layers = { 1 }, window_rope_theta = 500, '
      'full_attention = { head_dim = 32, kv_heads = 1, keys_as_values = true }, '
      'rope_scaling = { type = "proportional", fraction = 0.25 }', LORA, ("--merge",)),
+    ("Gemma4ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
+     'qk_norm = "per_head", value_norm = true, layer_scale = true, attention_scale = 1, window = 5, '
+     "full_attention_layers = { 1 }, window_rope_theta = 500, n_experts = 4, expert_ffn_dim = 40, "
+     "experts_beside_mlp = true", "", ()),
     ("Ministral3ForCausalLM", 'rope_scaling = { type = "yarn", factor = 4, original_max_position = 8, '
      "query_beta = 0.3 }", "", ()),
     ("Qwen3_5ForCausalLM", 'qk_norm = "per_head", attention_gate = true, rotary_fraction = 0.5, delta_net = { '

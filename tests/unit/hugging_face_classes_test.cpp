@@ -251,10 +251,15 @@ TEST_F(HuggingFace, ReadsTheHeadsOfGemma4) {
                   {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 300.0}}}}}})
                 .rope_scaling.fraction,
             1);
+  const LlamaSpec mixture = of(
+      {{"enable_moe_block", true}, {"num_experts", 8}, {"top_k_experts", 3}, {"moe_intermediate_size", 40}});
+  EXPECT_TRUE(mixture.experts_beside_mlp && mixture.has_experts(0));
+  EXPECT_EQ(mixture.experts_per_token, 3);
+  EXPECT_EQ(mixture.expert_ffn_dim, 40);
   const std::pair<Json, const char*> refused[] = {
       {{{"hidden_size_per_layer_input", nullptr}}, "supported value: 0, as Gemma 4 31B has"},
       {{{"num_kv_shared_layers", 2}}, "layers do not use keys of other layers"},
-      {{{"enable_moe_block", true}}, "experts beside an MLP"},
+      {{{"enable_moe_block", true}}, "'num_experts' is missing"},
       {{{"use_bidirectional_attention", "all"}}, "causal"},
       {{{"layer_types", std::vector<std::string>(8, "sliding_attention")}}, "the last one full attention"},
       {{{"layer_types", std::vector<std::string>(8, "full_attention")}}, "a layer must have a window"},

@@ -150,7 +150,11 @@ struct LlamaSpec {
   int64_t shared_expert_ffn_dim = 0;
   bool shared_expert_gate = true;  ///< false: the shared expert has weight 1, as in DeepSeek V3
   bool expert_bias = false;        ///< biases of the three matrices of an expert
-  bool normalize_router = true;    ///< the weights of a token's experts add up to 1
+  /// A layer with experts has an MLP of width ffn_dim beside them. Both have norms before and after them, and
+  /// the router has a norm, a trained weight of its input, and a trained factor of each expert, as Gemma 4
+  /// 26B.
+  bool experts_beside_mlp = false;
+  bool normalize_router = true;  ///< the weights of a token's experts add up to 1
   Router router;
   std::vector<int64_t> dense_layers;  ///< layers that have an MLP although `n_experts` is set
   bool tie_embeddings = true;

@@ -82,6 +82,8 @@ class TensorParallel final : public Plugin {
       refuse("delta_net", "its matrices hold queries, keys, values and gates of all heads");
     if (model.has_mixed_heads())
       refuse("full_attention.head_dim and kv_heads", "heads of one width are cut in all layers");
+    if (model.experts_beside_mlp)
+      refuse("experts_beside_mlp", "norms inside of the mixture need the sum over the ranks");
     if (model.attention_gate) refuse("attention_gate", "one matrix makes queries and gates");
     if (model.expert_bias) refuse("expert_bias", "each rank would add the bias of an expert's output");
     if (model.position == PositionKind::alibi)
