@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "distributed/run_mesh.h"
+#include "distributed/groups.h"
 #include "optrush/json.h"
 #include "optrush/recipe.h"
 #include "optrush/scopes.h"
