@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <thread>
 #include <vector>
 
+#include "measure/step_costs.h"
 #include "optrush/error.h"
 #include "optrush/tensor.h"
 #include "simulated/caching_allocator.h"
@@ -124,6 +126,47 @@ TEST(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {
   EXPECT_EQ(simulated::reserved(), 66 * kMiB) << "two segments of 32 MiB, and one of 2 for small tensors";
   EXPECT_EQ(simulated::allocated().rounding % 4, 0);
   EXPECT_EQ(simulated::peak().total(), simulated::peak().tensors + simulated::peak().rounding + 64 * kMiB);
+}
+
+int64_t launches_on_a_gpu(const std::function<void(const at::TensorOptions&)>& call) {
+  const at::Device gpu = simulated::open(at::kCUDA);
+  const Params none{};
+  StepCosts costs(none, gpu);
+  costs.enter(Bucket::forward);
+  call(at::TensorOptions(gpu));
+  costs.stop();
+  return costs.total().launches;
+}
+
+/// cuBLAS solves a batch after a copy and two kernels that write its pointers, and few large matrices one by
+/// one.
+TEST(Simulated, TriangularSolutionsLaunchTheKernelsOfAGpu) {
+  const auto launches = [](int64_t count, int64_t size) {
+    return launches_on_a_gpu([&](const auto& options) {
+      at::linalg_solve_triangular(at::empty({count, size, size}, options),
+                                  at::empty({count, size, 4}, options),
+                                  /*upper=*/false);
+    });
+  };
+  EXPECT_EQ(launches(9, 64), 4);
+  EXPECT_EQ(launches(8, 63), 4);
+  EXPECT_EQ(launches(8, 64), 9);
+}
+
+TEST(Simulated, SumsOfRowsAndJoinedTensorsLaunchTheKernelsOfAGpu) {
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) { at::empty({8}, options).cumsum(0); }), 2);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) { at::empty({4, 8}, options).cumsum(1); }), 1);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) { at::empty({8, 4}, options).t().cumsum(1); }), 2);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) {
+              const Tensor x = at::empty({2, 2, 2, 2}, options);
+              at::cat({x, x, x});
+            }),
+            1);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) {
+              const Tensor x = at::empty({2, 2, 2, 2, 2}, options);
+              at::cat({x, x, x});
+            }),
+            3);
 }
 
 /// Memory of an earlier device is counted separately.
