@@ -17,7 +17,6 @@
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "recipe/evaluation_scope.h"
-#include "train/evaluated_parameters.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -2,7 +2,6 @@
 #include <exception>
 
 #include "checkpoint/written_config.h"
-#include "train/evaluated_parameters.h"
 #include "train/run_setup.h"
 #include "train/state.h"
 #include "worker/exported_weights.h"
