@@ -1,33 +1,45 @@
 #include "plugin/loader.h"
 
+#define BOOST_DLL_USE_STD_FS
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <boost/dll/shared_library.hpp>
 
 #include "base/files.h"
-#include "machine/library_symbol.h"
 #include "optrush/error.h"
 #include "recipe/boundary.h"
 
 namespace optrush {
 namespace {
-/// Never closed: the code of a plugin may run until the process ends.
-void* open_library(const PluginDescription& plugin) {
-  if (void* library = dlopen(plugin.file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) return library;
-  throw Error(ErrorCode::invalid_plugin,
-              "plugin '" + plugin.name + "' (" + plugin.file.string() + ") cannot be loaded: " + dlerror(),
-              "rebuild it with optrush_add_plugin() against this host");
+using CreatePlugin = Plugin*();
+
+boost::dll::shared_library open_library(const PluginDescription& plugin) {
+  // RTLD_NODELETE: the code of a plugin may run until the process ends.
+  const auto mode = boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local |
+                    static_cast<boost::dll::load_mode::type>(RTLD_NODELETE);
+  boost::dll::fs::error_code failure;
+  boost::dll::shared_library library(plugin.file, mode, failure);
+  if (failure) {
+    const char* reason = ::dlerror();
+    throw Error(ErrorCode::invalid_plugin,
+                "plugin '" + plugin.name + "' (" + plugin.file.string() +
+                    ") cannot be loaded: " + (reason != nullptr ? reason : failure.message()),
+                "rebuild it with optrush_add_plugin() against this host");
+  }
+  return library;
 }
 
 std::unique_ptr<Plugin> create(const PluginDescription& plugin) {
-  Plugin* (*const made)() = LibrarySymbol(open_library(plugin), "optrush_create_plugin");
-  if (made == nullptr)
+  const auto library = open_library(plugin);
+  if (!library.has("optrush_create_plugin"))
     throw Error(ErrorCode::invalid_plugin,
                 "plugin '" + plugin.name + "' (" + plugin.file.string() +
                     ") has no entry point optrush_create_plugin",
                 "end its source with OPTRUSH_PLUGIN(Class, description)");
   std::unique_ptr<Plugin> instance;
-  call_plugin("plugin '" + plugin.name + "' in its constructor", [&] { instance.reset(made()); });
+  call_plugin("plugin '" + plugin.name + "' in its constructor",
+              [&] { instance.reset(library.get<CreatePlugin>("optrush_create_plugin")()); });
   if (!instance)
     throw Error(ErrorCode::invalid_plugin,
                 "optrush_create_plugin of plugin '" + plugin.name + "' returned nothing");
