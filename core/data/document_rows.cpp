@@ -21,7 +21,6 @@ std::string percent(int64_t part, int64_t whole) {
 /// Checks that each document occurs once and no sequence is empty or too long.
 void check_rows(const Rows& rows, std::span<const int64_t> lengths, int64_t seq_len) {
   std::vector<bool> seen(lengths.size());
-  size_t count = 0;
   for (const auto& row : rows) {
     int64_t filled = 0;
     for (const int64_t document : row) {
@@ -31,15 +30,14 @@ void check_rows(const Rows& rows, std::span<const int64_t> lengths, int64_t seq_
       if (seen[i]) refuse_rows("document " + std::to_string(document) + " occurs twice");
       seen[i] = true;
       filled += lengths[i];
-      ++count;
     }
     if (filled > seq_len)
       refuse_rows("a sequence of " + counted(seq_len, "position") + " has documents of " +
                   std::to_string(filled));
     if (row.empty()) refuse_rows("a sequence is empty");
   }
-  if (count != lengths.size())
-    refuse_rows(counted(std::ssize(lengths) - static_cast<int64_t>(count), "document") + " in no sequence");
+  if (const auto missing = std::ranges::count(seen, false); missing > 0)
+    refuse_rows(counted(missing, "document") + " in no sequence");
 }
 }  // namespace
 
@@ -118,15 +116,14 @@ bool DocumentRows::alike(int64_t chosen) const {
 
 /// Describes what was left out, and why; "" if nothing was.
 std::string DocumentRows::left_out() const {
+  const std::pair<int64_t, const char*> reasons[] = {
+      {untrained_, "documents without a trained token"},
+      {trained_late_, "documents whose first trained token is beyond the sequence length"},
+      {alike_, "pairs with identical answers"},
+      {alike_cut_, "pairs whose answers differ only beyond the sequence length"}};
   std::string text;
-  if (untrained_ > 0) text += "; skipped documents without a trained token: " + std::to_string(untrained_);
-  if (trained_late_ > 0)
-    text += "; skipped documents whose first trained token is beyond the sequence length: " +
-            std::to_string(trained_late_);
-  if (alike_ > 0) text += "; skipped pairs with identical answers: " + std::to_string(alike_);
-  if (alike_cut_ > 0)
-    text +=
-        "; skipped pairs whose answers differ only beyond the sequence length: " + std::to_string(alike_cut_);
+  for (const auto& [count, what] : reasons)
+    if (count > 0) text += "; skipped " + std::string(what) + ": " + std::to_string(count);
   return text;
 }
 

@@ -146,8 +146,7 @@ std::span<const TokenSpan> Documents::trained(int64_t document) const {
 
 /// Adds one token per byte and a final 0, because the end of a text is also learned.
 void Documents::add_text(const std::string& prompt, const std::string& completion) {
-  for (const std::string& part : {prompt, completion})
-    for (const char c : part) add(static_cast<unsigned char>(c));
+  for (const char c : prompt + completion) add(static_cast<unsigned char>(c));
   add(0);
   vocab_size_ = std::max(vocab_size_, kBytes);
   end_document(static_cast<int64_t>(prompt.size()), "");
@@ -172,6 +171,7 @@ void Documents::add_pairs(const std::vector<std::string>& texts) {
 }
 
 void Documents::add(uint32_t token) {
+  vocab_size_ = std::max(vocab_size_, int64_t{token} + 1);
   if (static_cast<int64_t>(tokens_.size()) - begins_.back() < most_tokens_) tokens_.push_back(token);
 }
 
@@ -221,11 +221,7 @@ void Documents::read_line(const std::string& text, const std::string& where) {
   if (line.contains("tokens")) {
     const Json& tokens = line["tokens"];
     if (!tokens.is_array()) refuse_line("'tokens' must be a list of token ids", where);
-    for (const Json& token : tokens) {
-      const uint32_t number = token_of(token, "tokens", kForms, where);
-      add(number);
-      vocab_size_ = std::max(vocab_size_, int64_t{number} + 1);
-    }
+    for (const Json& token : tokens) add(token_of(token, "tokens", kForms, where));
     end_document(trained_of(line, tokens.size(), where), where);
     return;
   }
@@ -259,10 +255,7 @@ void Documents::read_pair(const Json& line, const std::string& where) {
   for (const char* name : {"chosen", "rejected"}) {
     const auto answer = part(name);
     for (const auto* tokens : {&prompt, &answer})
-      for (const uint32_t token : *tokens) {
-        add(token);
-        vocab_size_ = std::max(vocab_size_, int64_t{token} + 1);
-      }
+      for (const uint32_t token : *tokens) add(token);
     end_document(static_cast<int64_t>(prompt.size()), where);
   }
 }

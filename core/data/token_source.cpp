@@ -156,23 +156,19 @@ Windows::Windows(int64_t corpus_tokens, int64_t sample_length, uint64_t seed, co
       count_(corpus_tokens / sample_length),
       shuffled_(!share.gives_held_out),
       seed_(seed) {
-  const int64_t all = count_, training = all - share.held_out;
-  if (all > 0 && (training < 0 || (training == 0 && !share.gives_held_out)))
-    throw Error(ErrorCode::invalid_value,
-                corpus + " has " + counted(all, "sequence") + " of train.seq_len, but validate holds out " +
-                    std::to_string(share.held_out),
-                "give a longer corpus, or a smaller validate.sequences");
-  if (share.gives_held_out) {
-    first_ = training;
-    count_ = share.held_out;
-  } else {
-    count_ = training;
-  }
-  if (all == 0)
+  if (count_ == 0)
     throw Error(ErrorCode::invalid_value,
                 corpus + " has " + counted(corpus_tokens, "token") + ", but one sample needs " +
                     std::to_string(sample_length) + " (seq_len + 1)",
                 "give a longer corpus or a smaller train.seq_len");
+  const int64_t training = count_ - share.held_out;
+  if (training < 0 || (training == 0 && !share.gives_held_out))
+    throw Error(ErrorCode::invalid_value,
+                corpus + " has " + counted(count_, "sequence") +
+                    " of train.seq_len, but validate holds out " + std::to_string(share.held_out),
+                "give a longer corpus, or a smaller validate.sequences");
+  first_ = share.gives_held_out ? training : 0;
+  count_ = share.gives_held_out ? share.held_out : training;
 }
 
 int64_t Windows::begin(int64_t index) const {

@@ -1,12 +1,22 @@
 #include "distributed/backend.h"
 
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <gloo/common/error.h>
+
+#include <algorithm>
+#include <array>
 #include <csignal>
+#include <filesystem>
+#include <new>
+#include <system_error>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include "base/peer_error.h"
 #include "base/text.h"
-#include "distributed/nccl.h"
 #include "machine/environment.h"
+#include "measure/gpus.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -17,6 +27,39 @@ std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
     return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
   if (ranks.local_size == ranks.size) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
   return c10d::ProcessGroupGloo::createDefaultDevice();
+}
+
+MakeNccl* open_maker() {
+  if (const CudaSupport& cuda = load_cuda(); !cuda) throw Skip("NCCL is not available: " + cuda.reason);
+  Dl_info here{};
+  dladdr(reinterpret_cast<const void*>(&load_cuda), &here);
+  const auto library = std::filesystem::path(here.dli_fname).parent_path() / "liboptrush_cuda.so";
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* maker = handle != nullptr ? dlsym(handle, kMakeNccl) : nullptr;
+  if (maker == nullptr)
+    throw Error(ErrorCode::missing_requirement, "NCCL cannot be loaded: " + std::string(dlerror()),
+                "build against a LibTorch with CUDA and NCCL (headers: package nvidia-nccl-cu13)");
+  return reinterpret_cast<MakeNccl*>(maker);
+}
+
+[[noreturn]] void throw_peer_error(const std::string& what, const std::exception& e) {
+  const std::string text = e.what(), line = first_line(text);
+  const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+  if (late)
+    throw PeerError(
+        PeerError::Cause::late, what + " timed out, because some ranks did not join (" + line + ")",
+        "read the logs of the other ranks; set OPTRUSH_COLLECTIVE_TIMEOUT=SECONDS to wait longer");
+  throw PeerError(PeerError::Cause::gone, what + " lost a rank (" + line + ")",
+                  "read the log of the rank that failed first");
+}
+
+/// Whether an error is of the connection between ranks. NCCL reports own failures by the same class.
+bool is_of_connection(const c10::Error& e) {
+  static constexpr std::array<const char*, 3> kOwn = {"ncclInvalidArgument", "ncclInvalidUsage",
+                                                      "ncclUnhandledCudaError"};
+  const std::string text = e.what();
+  return dynamic_cast<const c10::DistError*>(&e) != nullptr &&
+         std::ranges::none_of(kOwn, [&](const char* own) { return text.find(own) != std::string::npos; });
 }
 }  // namespace
 
@@ -36,8 +79,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                       c10::make_intrusive<c10d::ProcessGroupGloo>(store, place, places, options));
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     if (device.is_cuda()) {
-      group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                        make_nccl_backend(store, rank, size, device, ranks.timeout, NcclUse::collectives));
+      group->setBackend(
+          c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+          make_nccl_backend({store, place, places, device, ranks.timeout, NcclRequest::Use::collectives}));
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
     }
   } catch (const Error&) {
@@ -51,5 +95,32 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   }
   group->setGroupName(name);
   return group;
+}
+
+void call_collective(const std::string& what, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error&) {
+    throw;
+  } catch (c10::Error& e) {
+    if (is_of_connection(e)) throw_peer_error(what, e);
+    e.add_context(what);
+    throw;
+  } catch (const ::gloo::IoException& e) {
+    throw_peer_error(what, e);
+  } catch (const std::system_error& e) {
+    throw_peer_error(what, e);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(ErrorCode::invalid_plugin, what + ": " + first_line(e.what()),
+                "give every rank's tensors the type, the size and the strides that the collective needs");
+  }
+}
+
+c10::intrusive_ptr<c10d::Backend> make_nccl_backend(NcclRequest request) {
+  static MakeNccl* const make = open_maker();  // NOLINT: a function
+  make(request);
+  return request.made;
 }
 }  // namespace optrush

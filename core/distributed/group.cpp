@@ -18,10 +18,7 @@
 #include <type_traits>
 
 #include "distributed/backend.h"
-#include "distributed/collective_error.h"
-#include "distributed/functional_group.h"
 #include "distributed/groups.h"
-#include "distributed/nccl.h"
 #include "distributed/planned_mail.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
@@ -157,18 +154,8 @@ struct Group::State {
            "' (rank " + std::to_string(rank) + " of " + std::to_string(size) + ")";
   }
 
-  /// Collectives of compiled code are counted, waited for and named like all others.
-  FunctionalCalls of_compiled_code() const {
-    return {.begun =
-                [this](const Tensor& tensor) {
-                  count("all_reduce", static_cast<double>(tensor.nbytes()), 2 * share());
-                },
-            .around_wait =
-                [this](const std::function<void()>& wait, size_t bytes) {
-                  const auto exposed = groups->exposed_ ? groups->exposed_() : nullptr;
-                  call_collective(described("all_reduce", bytes), wait);
-                }};
-  }
+  class CompiledWork;
+  class CompiledGroup;
 
   /// Counts a call and starts it.
   template <class Start>
@@ -204,19 +191,20 @@ struct Group::State {
     return pending;
   }
 
-  /// Starts a send to a rank or a receive from it, on the right backend.
+  /// Starts a send to the rank `other` or a receive from it, on the right backend.
   template <class Call>
-  auto between_two(Call&& call) {
-    if (!groups->device_.is_cuda()) return call(*group);
-    if (!links)
-      links = make_nccl_backend(c10::make_intrusive<c10d::PrefixStore>("links", store), rank, size,
-                                groups->device_, groups->ranks_.timeout, NcclUse::links);
-    return call(*links);
-  }
-
-  /// Notes the connection of a message on the device.
-  void link(const Tensor& message, int64_t other) {
-    if (size > 1 && message.device().type() == groups->device_.type()) linked.insert(other);
+  WorkHandle message(const char* kind, const Tensor& tensor, int64_t other, double share_sent,
+                     const Call& call) {
+    if (size > 1 && tensor.device().type() == groups->device_.type()) linked.insert(other);
+    return start(kind, tensor, share_sent, {tensor}, [&] {
+      std::vector<Tensor> tensors = {unowned_bytes(tensor)};
+      if (!groups->device_.is_cuda()) return call(*group, tensors, static_cast<int>(other));
+      if (!links)
+        links = make_nccl_backend({c10::make_intrusive<c10d::PrefixStore>("links", store),
+                                   static_cast<int>(rank), static_cast<int>(size), groups->device_,
+                                   groups->ranks_.timeout, NcclRequest::Use::links});
+      return call(*links, tensors, static_cast<int>(other));
+    });
   }
 
   double share() const { return static_cast<double>(size - 1) / static_cast<double>(size); }
@@ -228,6 +216,50 @@ struct Group::State {
       return group->allreduce(tensors, {.reduceOp = op});
     });
   }
+};
+
+/// Collectives of compiled code are counted, waited for and named like all others.
+class Group::State::CompiledWork final : public c10d::Work {
+ public:
+  CompiledWork(c10::intrusive_ptr<c10d::Work> inner, const State& state, size_t bytes)
+      : inner_(std::move(inner)), state_(state), bytes_(bytes) {}
+
+  bool isCompleted() override { return inner_->isCompleted(); }
+  bool isSuccess() const override { return inner_->isSuccess(); }
+  void synchronize() override { inner_->synchronize(); }
+  bool wait(std::chrono::milliseconds timeout) override {
+    bool done = false;
+    const auto exposed = state_.groups->exposed_ ? state_.groups->exposed_() : nullptr;
+    call_collective(state_.described("all_reduce", bytes_), [&] { done = inner_->wait(timeout); });
+    return done;
+  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return inner_->getFuture(); }
+
+ private:
+  c10::intrusive_ptr<c10d::Work> inner_;
+  const State& state_;
+  size_t bytes_;
+};
+
+/// The group that functional collectives of compiled code find by its name.
+class Group::State::CompiledGroup final : public c10d::ProcessGroup {
+ public:
+  explicit CompiledGroup(const State& state)
+      : c10d::ProcessGroup(state.group->getRank(), state.group->getSize()), state_(state) {}
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    size_t bytes = 0;
+    for (const Tensor& tensor : tensors) {
+      state_.count("all_reduce", static_cast<double>(tensor.nbytes()), 2 * state_.share());
+      bytes += tensor.nbytes();
+    }
+    return c10::make_intrusive<CompiledWork>(inner_->allreduce(tensors, options), state_, bytes);
+  }
+
+ private:
+  const State& state_;
+  c10::intrusive_ptr<c10d::ProcessGroup> inner_ = state_.group;
 };
 
 Group::Group(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -317,11 +349,8 @@ WorkHandle Group::broadcast(const Tensor& tensor, int64_t from) {
 WorkHandle Group::send(const Tensor& tensor, int64_t to) {
   const auto& mail = state_->groups->ranks_.mail;
   if (mail && tensor.is_cpu()) mail->put(name(), rank(), to, tensor);
-  state_->link(tensor, to);
-  return state_->start("send", tensor, 1, {tensor}, [&] {
-    std::vector<Tensor> tensors = {unowned_bytes(tensor)};
-    return state_->between_two(
-        [&](auto& link) { return link.send(tensors, static_cast<int>(to), /*tag=*/0); });
+  return state_->message("send", tensor, to, 1, [](auto& link, std::vector<Tensor>& tensors, int there) {
+    return link.send(tensors, there, /*tag=*/0);
   });
 }
 
@@ -329,11 +358,8 @@ WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
   const auto& mail = state_->groups->ranks_.mail;
   if (mail && tensor.is_cpu())
     if (const auto arrived = mail->take(name(), from, rank())) tensor.copy_(*arrived);
-  state_->link(tensor, from);
-  return state_->start("receive", tensor, 0, {tensor}, [&] {
-    std::vector<Tensor> tensors = {unowned_bytes(tensor)};
-    return state_->between_two(
-        [&](auto& link) { return link.recv(tensors, static_cast<int>(from), /*tag=*/0); });
+  return state_->message("receive", tensor, from, 0, [](auto& link, std::vector<Tensor>& tensors, int there) {
+    return link.recv(tensors, there, /*tag=*/0);
   });
 }
 
@@ -411,7 +437,7 @@ Group& Groups::make(const std::string& name, const std::vector<int64_t>& members
     state->store = c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_);
     state->group = make_process_group(place, state->store, rank, state->size, device_, ranks_);
     // Functional collectives find the group by a name that is equal in the code of all ranks.
-    state->functional = functional_group(state->group, state->of_compiled_code());
+    state->functional = c10::make_intrusive<Group::State::CompiledGroup>(*state);
     c10d::register_process_group(name, state->functional);
   }
   auto& group = made_[name];

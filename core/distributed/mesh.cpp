@@ -1,18 +1,18 @@
-#include "distributed/run_mesh.h"
-
 #include <algorithm>
+#include <initializer_list>
 
 #include "base/contains.h"
 #include "base/text.h"
+#include "distributed/groups.h"
 #include "optrush/error.h"
 
 namespace optrush {
 namespace {
-template <class Wanted>
-Mesh::Names names_of(const std::vector<Mesh::Dim>& dims, Wanted wanted) {
+/// The names of the dimensions along which ranks split one of these.
+Mesh::Names names_of(const std::vector<Mesh::Dim>& dims, std::initializer_list<Splits> wanted) {
   Mesh::Names names;
   for (const Mesh::Dim& dim : dims)
-    if (wanted(dim.splits)) names.push_back(dim.name);
+    if (contains(wanted, dim.splits)) names.push_back(dim.name);
   return names;
 }
 }  // namespace
@@ -36,9 +36,8 @@ void Mesh::dim(Dim added) {
     return;
   }
   dims_.push_back(std::move(added));
-  std::sort(dims_.begin(), dims_.end(), [](const Dim& a, const Dim& b) {
-    return std::pair(a.nearness, std::string_view(a.name)) < std::pair(b.nearness, std::string_view(b.name));
-  });
+  std::ranges::sort(dims_, {},
+                    [](const Dim& dim) { return std::pair(dim.nearness, std::string_view(dim.name)); });
 }
 
 void RunMesh::settle(int64_t world_rank, int64_t world_size) {
@@ -63,9 +62,7 @@ void RunMesh::settle(int64_t world_rank, int64_t world_size) {
 }
 
 size_t Mesh::index_of(std::string_view name) const {
-  const auto found =
-      std::find_if(dims_.begin(), dims_.end(), [&](const Dim& dim) { return dim.name == name; });
-  return static_cast<size_t>(found - dims_.begin());
+  return static_cast<size_t>(std::ranges::find(dims_, name, &Dim::name) - dims_.begin());
 }
 
 int64_t Mesh::coordinate(size_t dim, int64_t world_rank) const {
@@ -102,21 +99,10 @@ Mesh::Names Mesh::all() const {
   return names;
 }
 
-Mesh::Names Mesh::batch() const {
-  return names_of(dims_, [](Splits splits) { return splits == Splits::batch; });
-}
-
-Mesh::Names Mesh::sequence() const {
-  return names_of(dims_, [](Splits splits) { return splits == Splits::sequence; });
-}
-
-Mesh::Names Mesh::data() const {
-  return names_of(dims_, [](Splits splits) { return splits == Splits::batch || splits == Splits::sequence; });
-}
-
-Mesh::Names Mesh::layers() const {
-  return names_of(dims_, [](Splits splits) { return splits == Splits::layers; });
-}
+Mesh::Names Mesh::batch() const { return names_of(dims_, {Splits::batch}); }
+Mesh::Names Mesh::sequence() const { return names_of(dims_, {Splits::sequence}); }
+Mesh::Names Mesh::data() const { return names_of(dims_, {Splits::batch, Splits::sequence}); }
+Mesh::Names Mesh::layers() const { return names_of(dims_, {Splits::layers}); }
 
 Group& Mesh::group(const Names& names) const {
   if (!groups_->connected())

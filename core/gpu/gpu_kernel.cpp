@@ -8,10 +8,7 @@
 #include <utility>
 
 #include "gpu/architecture.h"
-#include "gpu/kernel_cache.h"
-#include "gpu/nvrtc.h"
 #include "machine/library_symbol.h"
-#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <c10/cuda/CUDAStream.h>
@@ -119,17 +116,6 @@ void have_context(const CudaDriver&) { no_cuda(); }
 }  // namespace
 
 std::string current_architecture() { return current_gpu().architecture; }
-
-GpuCode compile_gpu_kernel(const GpuSource& source, const std::string& kernel,
-                           const std::string& architecture) {
-  const Nvrtc& nvrtc = Nvrtc::open();
-  const KernelCache cache(cache_folder("kernels"));
-  const std::string key = KernelCache::key_of(source, kernel, architecture, nvrtc.version());
-  if (auto found = cache.find(key)) return *std::move(found);
-  GpuCode code = nvrtc.compile(source, kernel, architecture);
-  cache.keep(key, code);
-  return code;
-}
 
 std::string cuda_type(at::ScalarType type) {
   switch (type) {

@@ -1,4 +1,4 @@
-#include "measure/gpu_info.h"
+#include "measure/nvml.h"
 
 namespace optrush {
 Record<GpuInfo> record_of(const GpuInfo*) {

@@ -99,10 +99,6 @@ int64_t cuda_cache_bytes([[maybe_unused]] int index) {
   return 0;
 }
 
-std::optional<double> GpuReadings::watts() const {
-  return joules && seconds > 0 ? std::optional(*joules / seconds) : std::nullopt;
-}
-
 GpuMeter::GpuMeter(at::Device device) {
   if (!device.is_cuda()) return;
   std::string reason;

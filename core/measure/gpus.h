@@ -37,7 +37,9 @@ struct GpuReadings {
   std::optional<double> at_power_cap;  ///< share of the samples in which the power limit lowered the clock
   std::optional<double> power_limit_watts;  ///< that the driver enforces
   std::set<std::string> throttling;         ///< all reasons for lowered clocks
-  std::optional<double> watts() const;
+  std::optional<double> watts() const {
+    return joules && seconds > 0 ? std::optional(*joules / seconds) : std::nullopt;
+  }
 };
 
 /// Measures a GPU by NVML's energy counter at the ends of intervals, and in between by samples that a thread

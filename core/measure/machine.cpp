@@ -17,7 +17,6 @@
 #include "machine/torch_folder.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
-#include "measure/sustained.h"
 #include "spec/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>
@@ -68,24 +67,21 @@ double busy_now() {
   return busy_processors(before, read_cpu_times());
 }
 
-Json to_json(const SustainedProduct& product, bool gpu) {
-  return {{"dtype", product.dtype},
-          {"gpu", gpu},
-          {"shape", {product.m, product.k, product.n}},
-          {"flops_per_second", product.flops_per_second},
-          {"seconds", product.gpu.seconds},
-          {"watts", record::written(product.gpu.watts())},
-          {"sm_clock_mhz", record::written(product.gpu.sm_clock_mhz)},
-          {"power_limit_watts", record::written(product.gpu.power_limit_watts)},
-          {"at_power_cap", record::written(product.gpu.at_power_cap)}};
-}
-
 Json sustained_of(const MachineRequest& request) {
-  const double usual = request.probe_s / (request.device.is_cuda() ? 4 : 24);
+  const bool on_gpu = request.device.is_cuda();
+  const double usual = request.probe_s / (on_gpu ? 4 : 24);
   Json list = Json::array();
-  for (const auto& product :
+  for (const auto& [dtype, m, k, n, rate, gpu] :
        measure_sustained(request.device, request.sustained_s > 0 ? request.sustained_s : usual))
-    list.push_back(to_json(product, request.device.is_cuda()));
+    list.push_back({{"dtype", dtype},
+                    {"gpu", on_gpu},
+                    {"shape", {m, k, n}},
+                    {"flops_per_second", rate},
+                    {"seconds", gpu.seconds},
+                    {"watts", record::written(gpu.watts())},
+                    {"sm_clock_mhz", record::written(gpu.sm_clock_mhz)},
+                    {"power_limit_watts", record::written(gpu.power_limit_watts)},
+                    {"at_power_cap", record::written(gpu.at_power_cap)}});
   return list;
 }
 

@@ -1,11 +1,13 @@
 #include "measure/matmul_peak.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/_scaled_mm.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mkldnn_linear.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/sum.h>
 
@@ -54,6 +56,11 @@ int64_t calls_for(double seconds_each) {
   return std::clamp<int64_t>(std::llround(kSample / seconds_each), 1, 1000);
 }
 
+/// Random values, because a GPU clocks higher on zeros.
+at::Tensor random_matrix(int64_t rows, int64_t columns, at::Device device, at::ScalarType type) {
+  return at::rand({rows, columns}, at::TensorOptions(device).dtype(at::kFloat)).sub_(0.5).to(type);
+}
+
 /// A matrix product that is repeated.
 struct Matmul {
   size_t kind;
@@ -70,9 +77,7 @@ struct Kind {
 };
 
 Matmul make_matmul(size_t index, const Kind& kind, int64_t size, at::Device device) {
-  // Random values, because a GPU clocks higher on zeros.
-  const auto options = at::TensorOptions(device).dtype(at::kFloat);
-  const auto matrix = [&] { return at::rand({size, size}, options).sub_(0.5).to(kind.dtype); };
+  const auto matrix = [&] { return random_matrix(size, size, device, kind.dtype); };
   const double flops = 2.0 * std::pow(static_cast<double>(size), 3);
   return {index, flops, fastest_product(matrix(), matrix()), flops / kind.most_flops};
 }
@@ -96,6 +101,80 @@ std::vector<Matmul> sizes_within(double seconds, size_t index, const Kind& kind,
     if (matmuls.back().seconds * 8 * kRepetitions > seconds) break;
   }
   return matmuls;
+}
+
+/// A product whose rate over seconds is measured: (m, k) times (k, n).
+struct Product {
+  std::string dtype;
+  at::ScalarType type;
+  int64_t m, k, n;
+};
+
+bool multiplies_fp8(at::Device device) {
+  return std::stoll(visible_gpus(nullptr).at(static_cast<size_t>(device.index())).sm.substr(3)) >= 89;
+}
+
+/// One call of the product. fp8 sums in the fast form, as a forward does, into bf16.
+std::function<void()> call_of(const Product& product, at::Device device) {
+  const at::Tensor a = random_matrix(product.m, product.k, device, product.type);
+  if (product.dtype == "fp8") {
+    const at::Tensor b = random_matrix(product.n, product.k, device, product.type).t(),
+                     one = at::ones({}, at::TensorOptions(device).dtype(at::kFloat));
+    return [=] { at::_scaled_mm(a, b, one, one, {}, {}, at::kBFloat16, /*use_fast_accum=*/true); };
+  }
+  return fastest_product(a, random_matrix(product.k, product.n, device, product.type));
+}
+
+/// Seconds of a call after the first one, which includes the set-up of the library for this shape.
+double seconds_of_a_call(const std::function<void()>& call, at::Device device) {
+  time_calls(device, 1, call);
+  return time_calls(device, 1, call);
+}
+
+SustainedProduct sustained(const Product& product, at::Device device, double seconds) {
+  // The device is waited for ten times a second: that hardly counts, and the calls end in time.
+  constexpr double kWait = 0.1;
+  constexpr int64_t kMost = 1000;
+  const auto call = call_of(product, device);
+  const int64_t calls = std::clamp<int64_t>(std::llround(kWait / seconds_of_a_call(call, device)), 1, kMost);
+  const auto calls_per_second = [&](double wanted) {
+    const auto start = std::chrono::steady_clock::now();
+    int64_t made = 0;
+    for (; seconds_since(start) < wanted; made += calls) time_calls(device, calls, call);
+    return static_cast<double>(made) / seconds_since(start);
+  };
+  calls_per_second(seconds / 5);
+  GpuMeter meter(device);
+  meter.start();
+  const double rate = calls_per_second(seconds);
+  meter.stop();
+  const double flops =
+      2.0 * static_cast<double>(product.m) * static_cast<double>(product.k) * static_cast<double>(product.n);
+  return {product.dtype, product.m, product.k, product.n, flops * rate, meter.readings()};
+}
+
+/// The largest square of which a sixteenth of the time is enough for one product.
+Product square_within(double seconds, const std::string& dtype, at::ScalarType type) {
+  constexpr int64_t kLargest = 2048;
+  Product product{dtype, type, 256, 256, 256};
+  while (product.m < kLargest) {
+    if (8 * seconds_of_a_call(call_of(product, at::kCPU), at::kCPU) > seconds / 16) break;
+    product.m = product.k = product.n = 2 * product.m;
+  }
+  return product;
+}
+
+std::vector<Product> products_of(at::Device device, double seconds) {
+  if (device.is_cpu())
+    return {square_within(seconds, "fp32", at::kFloat), square_within(seconds, "bf16", at::kBFloat16)};
+  std::vector<Product> products;
+  const auto add = [&](const std::string& dtype, at::ScalarType type) {
+    products.push_back({dtype, type, 8192, 8192, 8192});
+    products.push_back({dtype, type, 32768, 2048, 8192});
+  };
+  add("bf16", at::kBFloat16);
+  if (multiplies_fp8(device)) add("fp8", at::kFloat8_e4m3fn);
+  return products;
 }
 }  // namespace
 
@@ -151,6 +230,13 @@ std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device devic
     if (matmul.seconds > 0) peak = std::max(peak, matmul.flops / matmul.seconds);
   }
   return peaks;
+}
+
+std::vector<SustainedProduct> measure_sustained(at::Device device, double seconds) {
+  std::vector<SustainedProduct> all;
+  for (const Product& product : products_of(device, seconds))
+    all.push_back(sustained(product, device, seconds));
+  return all;
 }
 
 std::vector<std::pair<std::string, double>> measure_bandwidths(at::Device device, int64_t working_set,

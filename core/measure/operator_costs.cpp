@@ -59,9 +59,10 @@ const std::map<std::string_view, Kernels> kWhole = {
     {"aten::gather", {1, 0}},
     {"aten::scatter_", {1, 0}},
     {"aten::scatter_add_", {1, 0}},
-    {"aten::sort", {5, 0}},     // and a range and three copies
-    {"aten::topk", {2, 0}},     // selection and sort
-    {"aten::cumsum", {2, 0}}};  // and the state of the scan
+    {"aten::sort", {5, 0}},                      // and a range and three copies
+    {"aten::topk", {2, 0}},                      // selection and sort
+    {"aten::cumsum", {2, 0}},                    // and the state of the scan
+    {"aten::linalg_solve_triangular", {0, 0}}};  // see launches_of_solution
 /// The product of each group's rows, and a kernel that finds the rows.
 constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
@@ -161,6 +162,20 @@ int64_t pieces_of(const Tensor& tensor) {
   return pieces_of(static_cast<int64_t>(bytes_of({tensor})) / width, width);
 }
 
+/// Launches of a solution with triangular matrices: a copy of the right sides, and cuBLAS. It solves a batch
+/// by one kernel, after two that write its pointers, but at most eight large matrices one by one
+/// (ATen/native/cuda/linalg/BatchLinearAlgebraLib.cpp).
+int64_t launches_of_solution(const Tensor& matrices) {
+  const int64_t size = matrices.size(-1), count = matrices.numel() / std::max<int64_t>(size * size, 1);
+  return 1 + (count <= 8 && size >= 64 ? count : 3);
+}
+
+/// One kernel joins tensors of at most four dimensions; others are copied one by one.
+int64_t launches_of_cat(const Tensors& tensors) {
+  const bool copies = std::ranges::any_of(tensors, [](const Tensor& tensor) { return tensor.dim() > 4; });
+  return copies ? std::ssize(tensors) : 1;
+}
+
 /// Launches of a multi-tensor operator over these lists, with `depth` tensors at a time.
 int64_t multi_tensor_launches(const Tensors& tensors, size_t depth) {
   constexpr int64_t kChunk = 65536, kBlocks = 320;
@@ -233,7 +248,6 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     makes = makes || (tensor && output.alias_info() == nullptr);
   }
   const auto tensor = [&](size_t i) -> const Tensor& { return in[i].toTensor(); };
-  table_ = kTables.contains(name_);
   if (kMatmuls.contains(name_)) {
     kind_ = Kind::matmul;
     const bool added =
@@ -272,6 +286,11 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
       whole_ = kSortAndSum;
     if (name_ == "aten::sort" && tensor(0).numel() > kSortedByOneKernel)
       whole_ = kBesidePasses + static_cast<int64_t>(tensor(0).element_size());
+    if (name_ == "aten::linalg_solve_triangular") whole_ = launches_of_solution(tensor(0));
+    // Rows have no state, but are copied if they are not contiguous.
+    if (name_ == "aten::cumsum" && tensor(0).numel() != tensor(0).size(in[1].toInt()))
+      whole_ = tensor(0).is_contiguous() ? 1 : 2;
+    if (name_ == "aten::cat") whole_ = launches_of_cat(in[0].toTensorVector());
   } else if (!writes && !makes) {
     kind_ = Kind::any;  // a view, or an operator that calls others
     read_ = written_ = 0;
@@ -362,7 +381,7 @@ OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
       [[fallthrough]];
     case Kind::whole: {
       const double looked_up = std::max(made + written_, others_);
-      const double read = table_ ? std::min(first_, looked_up) + others_ : read_;
+      const double read = kTables.contains(name_) ? std::min(first_, looked_up) + others_ : read_;
       if (!here_ || made + written_ == 0) return {};
       if (kScatters.contains(name_)) {
         cost_.launches = 1;

@@ -69,7 +69,6 @@ class OperatorCall {
   at::Device device_;
   std::string name_;
   bool here_ = false;                   ///< one of its tensors is on the device
-  bool table_ = false;                  ///< rows are looked up in its first input
   int64_t whole_ = 0;                   ///< kernels independent of tensor sizes
   int64_t in_pieces_ = 1, pieces_ = 1;  ///< kernels per piece with 32-bit offsets
   double read_ = 0, written_ = 0, first_ = 0, others_ = 0;

@@ -31,53 +31,45 @@ Json json_of(const OperatorCost& cost, bool alone) {
 }
 }  // namespace
 
-class StepCosts::Ledger {
- public:
-  Ledger(const Params& params, at::Device device) : device_(device) {
+struct StepCosts::Ledger {
+  Ledger(const Params& params, at::Device device) : device(device) {
     for (const Param* param : params.all()) {
       if (param->leaf.defined() && param->leaf.has_storage())
-        casts_.emplace(param->leaf.storage().unsafeGetStorageImpl(), 0);
+        casts.emplace(param->leaf.storage().unsafeGetStorageImpl(), 0);
     }
   }
-  at::Device device() const { return device_; }
-  void enter(Bucket bucket) { bucket_ = static_cast<size_t>(bucket); }
   void add(const OperatorCost& cost, const std::string& name, const Tensors& cast_from) {
-    const std::lock_guard lock(mutex_);
-    costs_[bucket_] += cost;
-    if (bucket_ != kBookkeeping) {
-      OfOperator& of = operators_[name];
+    const std::lock_guard lock(mutex);
+    costs[bucket] += cost;
+    if (bucket != kBookkeeping) {
+      OfOperator& of = operators[name];
       of.calls += 1, of.launches += cost.launches, of.bytes += cost.elementwise_bytes;
     }
     for (const Tensor& tensor : cast_from) {
       if (!tensor.has_storage()) continue;
-      const auto found = casts_.find(tensor.storage().unsafeGetStorageImpl());
-      if (found != casts_.end()) ++found->second;
+      const auto found = casts.find(tensor.storage().unsafeGetStorageImpl());
+      if (found != casts.end()) ++found->second;
     }
   }
-  const std::array<OperatorCost, kBuckets>& costs() const { return costs_; }
-  const std::map<const void*, int64_t>& casts() const { return casts_; }
-  const std::map<std::string, OfOperator>& operators() const { return operators_; }
-
   /// The ledger in use. Callbacks of RecordFunction are plain functions without a context.
   static std::shared_ptr<Ledger>& present() {
     static std::shared_ptr<Ledger> ledger;
     return ledger;
   }
 
- private:
-  at::Device device_;
-  std::mutex mutex_;
-  std::atomic<size_t> bucket_{static_cast<size_t>(Bucket::data)};
-  std::array<OperatorCost, kBuckets> costs_;
-  std::map<const void*, int64_t> casts_;  ///< number of casts, by storage of the parameter
-  std::map<std::string, OfOperator> operators_;
+  const at::Device device;
+  std::mutex mutex;
+  std::atomic<size_t> bucket{static_cast<size_t>(Bucket::data)};
+  std::array<OperatorCost, kBuckets> costs;
+  std::map<const void*, int64_t> casts;  ///< number of casts, by storage of the parameter
+  std::map<std::string, OfOperator> operators;
 };
 
 namespace {
 /// An operator that runs on this thread, and its caller.
 struct Running final : at::ObserverContext {
   Running(std::shared_ptr<StepCosts::Ledger> ledger, Running* outer, const at::RecordFunction& fn)
-      : ledger(std::move(ledger)), outer(outer), call(fn, this->ledger->device()) {}
+      : ledger(std::move(ledger)), outer(outer), call(fn, this->ledger->device) {}
   std::shared_ptr<StepCosts::Ledger> ledger;
   Running* outer;
   bool inside = false;  ///< an operator inside has a cost
@@ -109,7 +101,7 @@ void end(const at::RecordFunction& fn, at::ObserverContext* context) {
 }  // namespace
 
 StepCosts::StepCosts(const Params& params, at::Device device)
-    : ledger_(std::make_shared<Ledger>(params, device)), device_(device) {
+    : ledger_(std::make_shared<Ledger>(params, device)) {
   Ledger::present() = ledger_;
   handle_ = at::addGlobalCallback(at::RecordFunctionCallback(&start, &end)
                                       .needsInputs(true)
@@ -125,32 +117,27 @@ void StepCosts::stop() {
   Ledger::present().reset();
 }
 
-void StepCosts::enter(Bucket bucket) { ledger_->enter(bucket); }
-
-OperatorCost StepCosts::of(Bucket bucket) const { return ledger_->costs()[static_cast<size_t>(bucket)]; }
+void StepCosts::enter(Bucket bucket) { ledger_->bucket = static_cast<size_t>(bucket); }
 
 OperatorCost StepCosts::total() const {
   OperatorCost sum;
   for (size_t i = 0; i < kBuckets; ++i)
-    if (i != kBookkeeping) sum += ledger_->costs()[i];
+    if (i != kBookkeeping) sum += ledger_->costs[i];
   return sum;
 }
 
-double StepCosts::flops() const { return total().flops(); }
-double StepCosts::document_flops() const { return total().document_flops; }
-
 Json StepCosts::to_json() const {
-  const bool alone = device_.is_cpu();
+  const bool alone = ledger_->device.is_cpu();
   Json phases = Json::object(), operators = Json::object();
   for (size_t i = 0; i < kBuckets; ++i) {
-    const OperatorCost& cost = ledger_->costs()[i];
+    const OperatorCost& cost = ledger_->costs[i];
     if (cost.launches + cost.host_waits + cost.copies > 0)
       phases[name_of(static_cast<Bucket>(i))] = json_of(cost, alone);
   }
-  for (const auto& [name, of] : ledger_->operators())
+  for (const auto& [name, of] : ledger_->operators)
     operators[name] = {{"calls", of.calls}, {"launches", of.launches}, {"bytes", whole_number(of.bytes)}};
   int64_t cast = 0, most = 0;
-  for (const auto& [storage, casts] : ledger_->casts()) {
+  for (const auto& [storage, casts] : ledger_->casts) {
     cast += casts > 0 ? 1 : 0;
     most = std::max(most, casts);
   }

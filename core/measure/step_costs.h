@@ -29,21 +29,16 @@ class StepCosts {
   }
   void stop();
 
-  OperatorCost of(Bucket) const;
   /// Costs of the whole step, without the host's bookkeeping.
   OperatorCost total() const;
-  double flops() const;
-  /// FLOPs of attention that depend on the documents' lengths.
-  double document_flops() const;
 
   /// "costs" of a result and of a plan. On a CPU, waits and copies are null.
   Json to_json() const;
 
-  class Ledger;
+  struct Ledger;
 
  private:
   std::shared_ptr<Ledger> ledger_;
-  at::Device device_;
   uint64_t handle_ = 0;
 };
 }  // namespace optrush

@@ -22,8 +22,8 @@ void copy_by_all_threads(char* to, const char* from, int64_t bytes) {
 Tensor Upload::operator()(const Tensor& host) {
   if (!device_.is_cuda() || !host.is_cpu()) return host.to(device_);
   const Tensor whole = host.contiguous();
-  Tensor there = times_->time("memory on the GPU",
-                              [&] { return at::empty(whole.sizes(), whole.options().device(device_)); });
+  Tensor there = times_.time("memory on the GPU",
+                             [&] { return at::empty(whole.sizes(), whole.options().device(device_)); });
   const auto* from = static_cast<const char*>(whole.const_data_ptr());
   const Tensor to = there.view(-1).view(at::kByte);
   const int64_t bytes = to.numel();
@@ -32,15 +32,15 @@ Tensor Upload::operator()(const Tensor& host) {
     Buffer& buffer = buffers_[next_];
     next_ = (next_ + 1) % buffers_.size();
     if (buffer.read)
-      times_->time("waits for copies to the GPU", [&] { buffer.read->synchronize(); });
+      times_.time("waits for copies to the GPU", [&] { buffer.read->synchronize(); });
     else
-      times_->time("pinned memory", [&] {
+      times_.time("pinned memory", [&] {
         buffer.pinned = at::empty({kPiece}, at::TensorOptions(at::kByte).pinned_memory(true));
       });
-    times_->time("copies to pinned memory", [&] {
+    times_.time("copies to pinned memory", [&] {
       copy_by_all_threads(static_cast<char*>(buffer.pinned.mutable_data_ptr()), from + done, piece);
     });
-    times_->time("starts of copies to the GPU", [&] {
+    times_.time("starts of copies to the GPU", [&] {
       to.narrow(0, done, piece).copy_(buffer.pinned.narrow(0, 0, piece), /*non_blocking=*/true);
       buffer.read.emplace(at::kCUDA);
       buffer.read->record(c10::impl::VirtualGuardImpl(at::kCUDA).getStream(device_));

@@ -14,8 +14,7 @@ namespace optrush {
 class Upload {
  public:
   /// `times` receives the seconds of copies to a GPU and must outlive the Upload.
-  explicit Upload(at::Device device, PartTimes* times = nullptr)
-      : device_(device), times_(times != nullptr ? times : &own_times_) {}
+  Upload(at::Device device, PartTimes& times) : device_(device), times_(times) {}
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
   /// The tensor on the device, in the same type: `host` itself if it is there. `host` may then be freed.
@@ -27,7 +26,7 @@ class Upload {
     std::optional<c10::Event> read;  ///< recorded behind the GPU's read of the buffer
   };
   at::Device device_;
-  PartTimes own_times_, *times_;
+  PartTimes& times_;
   std::array<Buffer, 2> buffers_;
   size_t next_ = 0;
 };

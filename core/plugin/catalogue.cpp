@@ -9,6 +9,7 @@
 #include "machine/installation.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -73,6 +74,13 @@ std::string plugin_name_of(const fs::path& file) {
   const std::string stem = file.stem();
   return stem.starts_with("lib") ? stem.substr(3) : stem;
 }
+
+/// An option of a command line, by the type of the option.
+Json option_value(const std::string& type, const std::string& text) {
+  if (type == "list") return text.empty() ? Json::array() : Json::array({text});
+  // "": an unknown option, which the check of the options reports
+  return text_value(text, type.empty() || type == "folder" ? "string" : type);
+}
 }  // namespace
 
 Catalogue Catalogue::find(const std::vector<std::string>& given) {
@@ -121,10 +129,6 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
   throw Error(ErrorCode::unknown_name, "no plugin '" + name + "'", cure);
 }
 
-void Catalogue::check_stack(const std::vector<PluginUse>& stack, const std::vector<PluginUse>& added) const {
-  if (const auto errors = errors_of(stack, added); !errors.empty()) throw errors.front();
-}
-
 std::vector<Error> Catalogue::errors_of(const std::vector<PluginUse>& stack,
                                         const std::vector<PluginUse>& added) const {
   std::vector<Error> errors;
@@ -156,5 +160,28 @@ std::vector<Error> Catalogue::errors_of(const std::vector<PluginUse>& stack,
                             "stack '" + other + "' as well; stacked: " + join(stacked));
   }
   return errors;
+}
+
+PluginUse parse_plugin_argument(const std::string& argument, const Catalogue& catalogue) {
+  const auto fail = [&](const std::string& what) {
+    throw UsageError("--plugin " + argument + ": " + what, "write --plugin NAME:key=value,key=value");
+  };
+  const auto colon = argument.find(':');
+  PluginUse use{.name = argument.substr(0, colon)};
+  const PluginDescription& plugin = catalogue.at(use.name);
+  if (colon == std::string::npos) return use;
+  std::string key;
+  for (const std::string& piece : split(argument.substr(colon + 1), ",")) {
+    const auto equals = piece.find('=');
+    if (equals == std::string::npos) {
+      if (key.empty() || plugin.type_of(key) != "list") fail("'" + piece + "' is not key=value");
+      use.options[key].push_back(piece);
+      continue;
+    }
+    key = piece.substr(0, equals);
+    if (use.options.contains(key)) fail("'" + key + "' is given twice");
+    use.options[key] = option_value(plugin.type_of(key), piece.substr(equals + 1));
+  }
+  return use;
 }
 }  // namespace optrush

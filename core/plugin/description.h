@@ -72,7 +72,9 @@ class Catalogue {
 
   /// Throws an Error if a plugin is unknown, is stacked twice, conflicts with another, or lacks one that it
   /// requires. The remedy of a conflict removes the plugin that is not in `added`, if there is one.
-  void check_stack(const std::vector<PluginUse>&, const std::vector<PluginUse>& added = {}) const;
+  void check_stack(const std::vector<PluginUse>& stack, const std::vector<PluginUse>& added = {}) const {
+    if (const auto errors = errors_of(stack, added); !errors.empty()) throw errors.front();
+  }
   /// The same as a list.
   std::vector<Error> errors_of(const std::vector<PluginUse>&, const std::vector<PluginUse>& added = {}) const;
 
@@ -80,4 +82,8 @@ class Catalogue {
   std::vector<PluginDescription> plugins_;
   std::vector<Unusable> unusable_;
 };
+
+/// Parses a plugin with options from the command line: "mine:rank=8,modules=q_proj,v_proj". The plugin's
+/// description gives the types. A part without '=' after a list continues the list.
+PluginUse parse_plugin_argument(const std::string&, const Catalogue&);
 }  // namespace optrush

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "distributed/run_mesh.h"
+#include "distributed/groups.h"
 #include "optrush/json.h"
 #include "optrush/recipe.h"
 #include "optrush/scopes.h"
@@ -59,4 +59,8 @@ class RunRecipe final : public Recipe {
   /// Null if no plugin describes its parameters in this format.
   Json description(const std::string& format) const;
 };
+
+/// Replaces the autograd engine of the process by one that supports SavedTensorScope. Must be called before
+/// the first backward, because an engine that has run keeps the queues of its devices.
+void use_saved_tensor_engine();
 }  // namespace optrush

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "recipe/engine.h"
+#include "recipe/run_recipe.h"
 
 namespace optrush {
 namespace {

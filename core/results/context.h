@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "measure/cpu_info.h"
-#include "measure/gpu_info.h"
+#include "measure/nvml.h"
 #include "spec/record.h"
 
 namespace optrush {

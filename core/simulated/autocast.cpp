@@ -11,8 +11,7 @@ namespace {
 #define OPTRUSH_FP32_TYPE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
 #define OPTRUSH_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
 void add_policies(torch::Library& m) {
-  using namespace at;  // NOLINT(google-build-using-namespace): for the types that the signatures in the lists
-                       // have
+  using namespace at;  // NOLINT(google-build-using-namespace): the signatures in the lists have its types
   AT_FORALL_LOWER_PRECISION_FP(OPTRUSH_LOWER)
   AT_FORALL_FP32(OPTRUSH_FP32)
   AT_FORALL_FP32_SET_OPT_DTYPE(OPTRUSH_FP32_TYPE)

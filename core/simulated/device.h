@@ -6,15 +6,9 @@
 #include <utility>
 
 /// A device without hardware, registered as LibTorch's PrivateUse1. Like a GPU, it is not the CPU, has its
-/// own autocast, and refuses operators that mix it with the CPU. It has two kinds. `none` runs operators on
-/// shapes only and counts the bytes of tensors: a forecast of a step without memory or time. `host` keeps
-/// values in host memory and computes with CPU kernels, so code that takes a GPU for the CPU fails here.
+/// own autocast, and refuses operators that mix it with the CPU. Its tensors have sizes, strides and types,
+/// but no values. It counts their bytes: a forecast of a step without memory or time.
 namespace optrush::simulated {
-enum class Values : uint8_t {
-  none,  ///< only sizes, strides and types
-  host   ///< values in host memory
-};
-
 /// The kind of device that is simulated: kCPU, or kCUDA with an architecture such as "sm_90".
 struct Form {
   // NOLINTNEXTLINE(google-explicit-constructor): a kind of device is one
@@ -26,10 +20,8 @@ struct Form {
 
 /// Registers the device in LibTorch, which changes the tables of all operators. open() calls it.
 void register_device();
-/// Opens "simulated:0" with this kind and form and resets its counters. No tensor of another kind may exist.
-at::Device open(Values, Form = {});
-
-Values values();
+/// Opens "simulated:0" in this form, with empty memory.
+at::Device open(Form = {});
 const Form& form();
 
 /// Bytes of the device's memory. A simulated GPU has blocks of LibTorch's caching allocator, and a cuBLAS
@@ -49,13 +41,4 @@ int64_t reserved();
 int64_t peak_pinned();
 /// Sets the peaks to the present use.
 void reset_peak();
-
-/// Counts of work that the device has executed.
-struct Counts {
-  int64_t operators = 0;  ///< operators that computed something
-  int64_t copies = 0;     ///< copies between device and host
-  int64_t waits = 0;      ///< waits of the host: reads of values, blocking copies, synchronization
-};
-Counts counts();
-void reset_counts();
 }  // namespace optrush::simulated

@@ -1,5 +1,5 @@
 // The operators of the simulated device. Operators on storages are LibTorch's. All others go through one
-// function that passes their tensors to the CPU's kernel, or to the meta device's for shapes only.
+// function that passes their tensors to the kernel of the meta device.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
@@ -33,29 +33,7 @@ Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::option
   return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(type));
 }
 
-/// The same memory as a CPU tensor; without values, a tensor that a kernel may resize.
-Tensor on_host(const Tensor& tensor) {
-  if (tensor.numel() == 0) return at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
-  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
-                       at::TensorOptions(at::kCPU).dtype(tensor.scalar_type()));
-}
-
-/// Turns a new CPU tensor into a tensor of the device.
-Tensor to_device(const Tensor& host) {
-  auto data = std::make_unique<Tensor>(host);
-  void* const address = host.storage().mutable_data();
-  c10::DataPtr pointer(
-      address, data.release(),
-      [](void* kept) { const std::unique_ptr<Tensor> ended(static_cast<Tensor*>(kept)); }, kDevice);
-  c10::Storage storage(c10::Storage::use_byte_size_t(), host.storage().nbytes(), std::move(pointer),
-                       &allocator(), /*resizable=*/true);
-  Tensor made = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), kKeys, host.dtype());
-  made.unsafeGetTensorImpl()->set_storage_offset(host.storage_offset());
-  made.unsafeGetTensorImpl()->set_sizes_and_strides(host.sizes(), host.strides());
-  return made;
-}
-
-/// The tensors of a call and the CPU tensors that stand in for them.
+/// The tensors of a call and the meta tensors that stand in for them.
 class StandIns {
  public:
   explicit StandIns(const c10::OperatorHandle& op) : op_(op) {}
@@ -73,8 +51,7 @@ class StandIns {
         list.push_back(tensor ? std::optional(stand_in_of(*tensor)) : std::nullopt);
       return list;
     }
-    if (value.isDevice() && value.toDevice().is_privateuseone())
-      return c10::Device(values() == Values::host ? c10::kCPU : c10::kMeta);
+    if (value.isDevice() && value.toDevice().is_privateuseone()) return c10::Device(c10::kMeta);
     return value;
   }
 
@@ -82,9 +59,7 @@ class StandIns {
   void resize_outputs() const {
     for (const Tensor& stand_in : kept_) {
       const Tensor& tensor = known_.at(stand_in.unsafeGetTensorImpl());
-      if (tensor.sizes() == stand_in.sizes()) continue;
-      at::native::resize_(tensor, stand_in.sizes());
-      if (values() == Values::host) on_host(tensor).copy_(stand_in);
+      if (tensor.sizes() != stand_in.sizes()) at::native::resize_(tensor, stand_in.sizes());
     }
   }
 
@@ -107,9 +82,7 @@ class StandIns {
                   " dimensions on ", tensor.device());
       return tensor;
     }
-    Tensor made = values() == Values::host ? on_host(tensor)
-                                           : at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(),
-                                                                            tensor.scalar_type());
+    Tensor made = at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type());
     known_.emplace(made.unsafeGetTensorImpl(), tensor);
     kept_.push_back(made);
     return made;
@@ -119,9 +92,7 @@ class StandIns {
     if (!tensor.defined()) return tensor;
     if (const auto found = known_.find(tensor.unsafeGetTensorImpl()); found != known_.end())
       return found->second;
-    if (tensor.is_meta())
-      return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(kDevice));
-    return tensor.is_cpu() ? to_device(tensor) : tensor;
+    return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(kDevice));
   }
 
   const c10::OperatorHandle& op_;
@@ -157,7 +128,7 @@ int64_t scratch_bytes(const c10::OperatorHandle& op, const Stack& stack) {
 }
 
 void run_on_stand_ins(const c10::OperatorHandle& op, Stack* stack) {
-  if (values() == Values::none && run_shape_rule(op, *stack)) return;
+  if (run_shape_rule(op, *stack)) return;
   StandIns stand_ins(op);
   const size_t first = stack->size() - op.schema().arguments().size();
   for (size_t i = first; i < stack->size(); ++i) (*stack)[i] = stand_ins.stand_in((*stack)[i]);
@@ -169,42 +140,23 @@ void run_on_stand_ins(const c10::OperatorHandle& op, Stack* stack) {
 void run(const c10::OperatorHandle& op, Stack* stack) {
   // observers see the operator of this device, not its stand-in
   const at::DisableRecordFunctionGuard seen_once;
-  State& state = State::instance();
-  ++state.operators;
+  Ledger& ledger = *State::instance().ledger;
   const int64_t scratch = scratch_bytes(op, *stack);
   run_on_stand_ins(op, stack);
-  if (scratch > 0) state.ledger->give_back(scratch, state.ledger->take(scratch, current_stream()));
-  if (is_product(op)) state.ledger->multiply(current_stream());
+  if (scratch > 0) ledger.give_back(scratch, ledger.take(scratch, current_stream()));
+  if (is_product(op)) ledger.multiply(current_stream());
 }
 
 [[noreturn]] void no_values() {
   throw Error(ErrorCode::unsupported, "a forecast has no values that the host could read");
 }
 
-/// Whether the host waits for a copy, as in CUDA: the copy blocks, or host memory is not pinned.
-bool host_waits(const Tensor& host, bool non_blocking) {
-  return !non_blocking || !at::globalContext().isPinnedPtr(host.storage().data(), c10::kPrivateUse1);
-}
-
-Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
-  const at::DisableRecordFunctionGuard seen_once;
-  State& state = State::instance();
-  bool waits = false;
-  if (from.device() == to.device()) {
-    ++state.operators;
-  } else {
-    ++state.copies;
-    waits = host_waits(from.is_cpu() ? from : to, non_blocking);
-    if (waits) ++state.waits;
-  }
-  if (values() == Values::none) {
-    // A copy to the host without a wait is allowed, because it may come back later (offloading).
-    if (!to.is_privateuseone() && waits) no_values();
-    return to;
-  }
-  const Tensor source = from.is_cpu() ? from : on_host(from);
-  Tensor target = to.is_cpu() ? to : on_host(to);
-  target.copy_(source);
+/// A copy to pinned host memory without a wait is allowed, because it may come back later (offloading).
+Tensor copy_from(const Tensor&, const Tensor& to, bool non_blocking) {
+  const auto is_pinned = [&] {
+    return at::globalContext().isPinnedPtr(to.storage().data(), c10::kPrivateUse1);
+  };
+  if (!to.is_privateuseone() && !(non_blocking && is_pinned())) no_values();
   return to;
 }
 Tensor copy_from_and_resize(const Tensor& from, const Tensor& to) {
@@ -212,24 +164,7 @@ Tensor copy_from_and_resize(const Tensor& from, const Tensor& to) {
   return copy_from(from, to, /*non_blocking=*/false);
 }
 
-at::Scalar local_scalar_dense(const Tensor& tensor) {
-  const at::DisableRecordFunctionGuard seen_once;
-  ++State::instance().waits;
-  if (values() == Values::none) no_values();
-  return at::_local_scalar_dense(on_host(tensor));
-}
-
-Tensor& set_storage(Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size,
-                    c10::IntArrayRef stride) {
-  return at::cpu::set_(self, std::move(source), offset, size, stride);
-}
-Tensor as_strided(const Tensor& self, c10::IntArrayRef size, c10::IntArrayRef stride,
-                  std::optional<int64_t> offset) {
-  return at::native::as_strided_tensorimpl(self, size, stride, offset);
-}
-const Tensor& resize(const Tensor& self, c10::IntArrayRef size, std::optional<at::MemoryFormat> format) {
-  return at::native::resize_(self, size, format);
-}
+at::Scalar local_scalar_dense(const Tensor&) { no_values(); }
 
 /// Math if no fused kernel is allowed, cuDNN if a GPU tries it first, otherwise FlashAttention.
 int64_t attention_kernel(const Tensor& q, const Tensor&, const Tensor&, const std::optional<Tensor>& mask,
@@ -254,13 +189,15 @@ void register_kernels() {
     torch::Library made(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
     made.impl("empty.memory_format", empty);
     made.impl("empty_strided", empty_strided);
-    made.impl("as_strided", as_strided);
+    made.impl("as_strided", at::native::as_strided_tensorimpl);
     made.impl("view", static_cast<Tensor (*)(const Tensor&, c10::IntArrayRef)>(at::native::view));
     made.impl("_reshape_alias", at::native::_reshape_alias);
-    made.impl("resize_", resize);
+    made.impl("resize_", at::native::resize_);
     made.impl("set_.source_Tensor", at::native::set_tensor_);
     made.impl("set_.source_Storage", static_cast<Tensor& (*)(Tensor&, at::Storage)>(at::native::set_));
-    made.impl("set_.source_Storage_storage_offset", set_storage);
+    made.impl("set_.source_Storage_storage_offset",
+              static_cast<Tensor& (*)(Tensor&, at::Storage, int64_t, c10::IntArrayRef, c10::IntArrayRef)>(
+                  at::cpu::set_));
     made.impl("_copy_from", copy_from);
     made.impl("_copy_from_and_resize", copy_from_and_resize);
     made.impl("_local_scalar_dense", local_scalar_dense);

@@ -1,8 +1,6 @@
-// The device's allocator: it counts memory, and allocates host memory if values are kept.
+// The device's allocator, which counts memory and allocates none.
 #include <ATen/Context.h>
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/impl/alloc_cpu.h>
-#include <c10/util/Exception.h>
 
 #include <memory>
 #include <mutex>
@@ -18,34 +16,23 @@ namespace {
 /// An allocated block.
 struct Block {
   explicit Block(size_t bytes) : bytes(static_cast<int64_t>(bytes)), ledger(State::instance().ledger) {
-    State& state = State::instance();
     address = ledger->take(this->bytes, current_stream());
-    state.live += this->bytes;
-    if (state.values == Values::host && bytes > 0) data = c10::alloc_cpu(bytes);
   }
-  ~Block() {
-    if (data != nullptr) c10::free_cpu(data);
-    ledger->give_back(bytes, address);
-    State::instance().live -= bytes;
-  }
+  ~Block() { ledger->give_back(bytes, address); }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   int64_t bytes, address = 0;
   std::shared_ptr<Ledger> ledger;  ///< the ledger that counts it, also after the device was opened again
-  void* data = nullptr;
 };
 
 class DeviceAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     auto block = std::make_unique<Block>(bytes);
-    void* data = block->data;
-    return {data, block.release(), &release, kDevice};
+    return {nullptr, block.release(), &release, kDevice};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void* destination, const void* source, size_t count) const override {
-    if (destination != nullptr && source != nullptr) default_copy_data(destination, source, count);
-  }
+  void copy_data(void*, const void*, size_t) const override {}
 
  private:
   static void release(void* block) { const std::unique_ptr<Block> ended(static_cast<Block*>(block)); }
@@ -74,39 +61,24 @@ void register_device() {
   });
 }
 
-at::Device open(Values values, Form form) {
+at::Device open(Form form) {
   register_device();
   State& state = State::instance();
-  TORCH_CHECK(values == state.values || state.live == 0,
-              "the simulated device still has tensors of the other kind");
-  state.values = values;
   state.form = std::move(form);
   state.ledger = std::make_shared<Ledger>(state.form);
   return kDevice;
 }
 
-Values values() { return State::instance().values; }
 const Form& form() { return State::instance().form; }
 Memory allocated() { return State::instance().ledger->use().now; }
 Memory peak() { return State::instance().ledger->use().peak; }
 int64_t reserved() { return State::instance().ledger->use().reserved; }
 int64_t peak_pinned() { return State::instance().ledger->use().peak_pinned; }
 void reset_peak() { State::instance().ledger->reset_peak(); }
-
-Counts counts() {
-  const State& state = State::instance();
-  return {state.operators, state.copies, state.waits};
-}
-void reset_counts() {
-  State& state = State::instance();
-  state.operators = state.copies = state.waits = 0;
-}
 }  // namespace optrush::simulated
 
 namespace optrush {
-bool is_forecast(at::Device device) {
-  return device.is_privateuseone() && simulated::values() == simulated::Values::none;
-}
+bool is_forecast(at::Device device) { return device.is_privateuseone(); }
 bool is_forecast(const Tensor& tensor) { return is_forecast(tensor.device()); }
 
 at::DeviceType form_of(at::Device device) {

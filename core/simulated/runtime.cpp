@@ -1,13 +1,12 @@
 // Streams, events, pinned memory and generators of the device. Work is complete when it is enqueued, so
-// events are always complete. Operations that make the host wait on a GPU are counted.
+// events are always complete.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/Exception.h>
 #include <sys/mman.h>
 
-#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,8 +38,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return before;
   }
   bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override { ++State::instance().waits; }
-  void synchronizeDevice(c10::DeviceIndex) const override { ++State::instance().waits; }
+  void synchronizeStream(const c10::Stream&) const override {}
+  void synchronizeDevice(c10::DeviceIndex) const override {}
 
   void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {
     if (*event == nullptr) *event = new char;
@@ -50,7 +49,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override { ++State::instance().waits; }
+  void synchronizeEvent(void*) const override {}
 
  private:
   static c10::Stream stream(c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, kDevice, id); }
@@ -58,19 +57,18 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 // Registered from the start, because LibTorch's engine counts devices at the first backward of a process.
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
-/// Pinned host memory. Without values nothing writes to it, so its pages are reserved but never allocated.
+/// Pinned host memory. Nothing writes to it, so its pages are reserved but never allocated.
 class PinnedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
-    const State& state = State::instance();
-    const bool promised = state.values == Values::none;
-    void* data = nullptr;
-    if (bytes > 0) data = promised ? promised_pages(bytes) : c10::alloc_cpu(bytes);
+    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
+    void* data =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(data != MAP_FAILED, "no address space for ", bytes, " bytes of pinned memory");
+    const auto& ledger = State::instance().ledger;
+    ledger->pin(static_cast<int64_t>(bytes));
     const std::lock_guard lock(mutex_);
-    if (data != nullptr) {
-      state.ledger->pin(static_cast<int64_t>(bytes));
-      blocks_.emplace(static_cast<char*>(data), Pinned{bytes, promised, state.ledger});
-    }
+    blocks_.emplace(static_cast<char*>(data), Pinned{bytes, ledger});
     return {data, data, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -91,15 +89,8 @@ class PinnedAllocator final : public c10::Allocator {
  private:
   struct Pinned {
     size_t bytes;
-    bool promised;
     std::shared_ptr<Ledger> ledger;
   };
-  static void* promised_pages(size_t bytes) {
-    void* pages =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TORCH_CHECK(pages != MAP_FAILED, "no address space for ", bytes, " bytes of pinned memory");
-    return pages;
-  }
   static void release(void* data) {
     if (data == nullptr) return;
     Pinned pinned{};
@@ -108,10 +99,7 @@ class PinnedAllocator final : public c10::Allocator {
       pinned = instance().blocks_.extract(static_cast<char*>(data)).mapped();
     }
     pinned.ledger->unpin(static_cast<int64_t>(pinned.bytes));
-    if (pinned.promised)
-      munmap(data, pinned.bytes);
-    else
-      c10::free_cpu(data);
+    munmap(data, pinned.bytes);
   }
   mutable std::mutex mutex_;
   std::map<char*, Pinned> blocks_;
@@ -128,16 +116,14 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   void setCurrentDevice(c10::DeviceIndex) const override {}
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
-  /// A CPU generator, because CPU kernels draw from it.
+  /// A CPU generator: it is seeded, but nothing draws from it.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return generator_; }
   at::Generator getNewGenerator(c10::DeviceIndex) const override { return at::detail::createCPUGenerator(); }
   at::Device getDeviceFromPtr(void*) const override { return kDevice; }
   bool isPinnedPtr(const void* data) const override { return PinnedAllocator::instance().holds(data); }
   at::Allocator* getPinnedMemoryAllocator() const override { return &PinnedAllocator::instance(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    c10::DataPtr fresh = allocator().allocate(bytes);
-    allocator().copy_data(fresh.get(), storage.data(), std::min(bytes, storage.nbytes()));
-    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(std::move(fresh));
+    storage.unsafeGetStorageImpl()->set_data_ptr_noswap(allocator().allocate(bytes));
     storage.unsafeGetStorageImpl()->set_nbytes(bytes);
   }
 

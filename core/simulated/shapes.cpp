@@ -37,13 +37,16 @@ class Call {
   size_t first_;
 };
 
-/// Attention kernels write (B, S, H, K) and return a (B, H, S, K) view.
-Tensor heads_like(const Tensor& x, int64_t count) {
-  return at::empty({x.size(0), x.size(2), count, x.size(3)}, x.options()).transpose(1, 2);
+// Attention has arguments (B, H, S, K), whose `heads` are axis 1, or (B, S, H, K), whose heads are axis 2.
+
+/// Attention kernels write (B, S, H, K), and return a view if the arguments have another order.
+Tensor heads_like(const Tensor& x, int64_t count, int64_t heads) {
+  const Tensor made = at::empty({x.size(0), x.size(3 - heads), count, x.size(3)}, x.options());
+  return heads == 1 ? made.transpose(1, 2) : made;
 }
-Tensor heads_like(const Tensor& x) { return heads_like(x, x.size(1)); }
-Tensor log_sum_exp(const Tensor& q) {
-  return at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
+Tensor heads_like(const Tensor& x, int64_t heads = 1) { return heads_like(x, x.size(heads), heads); }
+Tensor log_sum_exp(const Tensor& q, int64_t heads = 1) {
+  return at::empty({q.size(0), q.size(heads), q.size(3 - heads)}, q.options().dtype(at::kFloat));
 }
 
 void flash_forward(Call& call) {
@@ -51,13 +54,13 @@ void flash_forward(Call& call) {
   call.give({heads_like(q), log_sum_exp(q)});
 }
 /// FlashAttention 2 sums dQ in fp32, and computes dK and dV for every query head before it sums over groups.
-void flash_backward(Call& call) {
+void flash_backward(Call& call, int64_t heads) {
   const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
-  const Tensor d_q = heads_like(q), d_k = heads_like(k), d_v = heads_like(v);
-  const Tensor sum_q = at::empty(q.sizes(), q.options().dtype(at::kFloat)), row_sums = log_sum_exp(q);
-  const bool grouped = q.size(1) != k.size(1);
-  const Tensor all_k = grouped ? heads_like(k, q.size(1)) : Tensor();
-  const Tensor all_v = grouped ? heads_like(v, q.size(1)) : Tensor();
+  const Tensor d_q = heads_like(q, heads), d_k = heads_like(k, heads), d_v = heads_like(v, heads);
+  const Tensor sum_q = at::empty(q.sizes(), q.options().dtype(at::kFloat)), row_sums = log_sum_exp(q, heads);
+  const bool grouped = q.size(heads) != k.size(heads);
+  const Tensor all_k = grouped ? heads_like(k, q.size(heads), heads) : Tensor();
+  const Tensor all_v = grouped ? heads_like(v, q.size(heads), heads) : Tensor();
   call.give({d_q, d_k, d_v});
 }
 void where(Call& call) {
@@ -89,24 +92,9 @@ void gpu_attention_forward(Call& call) {
 
 /// The same kernels with (B, S, H, K) arguments: out, lse, generator state, an empty tensor, debug mask.
 void window_forward(Call& call) {
-  const Tensor q = call.tensor(0);
-  const Tensor lse = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
+  const Tensor q = call.tensor(0), lse = log_sum_exp(q, 2);
   call.give({at::empty(q.sizes(), q.options()), lse, at::empty({2}, q.options().dtype(at::kLong)),
              at::empty({}, q.options().dtype(at::kLong)), Tensor()});
-}
-void window_backward(Call& call) {
-  const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
-  const auto like = [](const Tensor& x) { return at::empty(x.sizes(), x.options()); };
-  const Tensor d_q = like(q), d_k = like(k), d_v = like(v);
-  const auto wide = q.options().dtype(at::kFloat);
-  const Tensor sum_q = at::empty(q.sizes(), wide),
-               row_sums = at::empty({q.size(0), q.size(2), q.size(1)}, wide);
-  const bool grouped = q.size(2) != k.size(2);
-  const auto for_each_head = [&](const Tensor& x) {
-    return at::empty({x.size(0), x.size(1), q.size(2), x.size(3)}, x.options());
-  };
-  const Tensor all_k = grouped ? for_each_head(k) : Tensor(), all_v = grouped ? for_each_head(v) : Tensor();
-  call.give({d_q, d_k, d_v});
 }
 
 void index_select(Call& call) {
@@ -167,11 +155,11 @@ const std::map<std::string, Rule>& rules() {
       {"aten::index_select", index_select},
       {"aten::embedding_dense_backward", embedding_dense_backward},
       {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_forward},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", [](Call& c) { flash_backward(c, 1); }},
       {"aten::_scaled_dot_product_flash_attention", gpu_attention_forward},
-      {"aten::_scaled_dot_product_flash_attention_backward", flash_backward},
+      {"aten::_scaled_dot_product_flash_attention_backward", [](Call& c) { flash_backward(c, 1); }},
       {"aten::_flash_attention_forward", window_forward},
-      {"aten::_flash_attention_backward", window_backward},
+      {"aten::_flash_attention_backward", [](Call& c) { flash_backward(c, 2); }},
       {"aten::_scaled_dot_product_cudnn_attention", gpu_attention_forward},
       {"aten::_scaled_dot_product_cudnn_attention_backward", cudnn_backward},
       {"aten::mm.dtype", [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument(2)); }},

@@ -4,7 +4,6 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 
-#include <atomic>
 #include <memory>
 
 #include "simulated/device.h"
@@ -15,11 +14,8 @@ inline const c10::Device kDevice{c10::kPrivateUse1, 0};
 
 /// The state behind LibTorch's registries: one per process, like the registries.
 struct State {
-  std::atomic<Values> values{Values::none};
   Form form;
   std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>(Form{});
-  std::atomic<int64_t> live{0};  ///< bytes of all tensors, including those that an earlier ledger counts
-  std::atomic<int64_t> operators{0}, copies{0}, waits{0};
   static State& instance();
 };
 

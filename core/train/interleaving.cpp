@@ -34,8 +34,7 @@ Interleaving::Interleaving(const std::string& socket, const Ranks& ranks)
 
 std::unique_ptr<Interleaving> Interleaving::from_environment(const Ranks& ranks) {
   const std::string path = environment_variable(kVariable);
-  if (path.empty()) return nullptr;
-  return std::make_unique<Interleaving>(path, ranks);
+  return path.empty() ? nullptr : std::make_unique<Interleaving>(path, ranks);
 }
 
 Interleaving::Turn Interleaving::next(double seconds) {

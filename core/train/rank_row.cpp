@@ -1,24 +1,23 @@
-#include "train/rank_row.h"
+#include "train/measurement.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "distributed/rendezvous.h"
 #include "machine/environment.h"
-#include "train/measurement.h"
 
 namespace optrush {
 namespace {
-std::optional<double> named(const std::vector<std::pair<std::string, double>>& values, const char* name) {
+std::optional<double> named(const auto& values, const char* name) {
   for (const auto& [key, value] : values)
     if (key == name) return value;
   return std::nullopt;
 }
 
 RankResult row_of(const RunResult& result, const Session& session, const std::string& device) {
-  double waited = 0, sent = 0;
-  for (const auto& [phase, seconds] : result.phases)
-    if (phase == "communication") waited = seconds.value_or(0);
+  const double waited = named(result.phases, "communication").value_or(0);
+  double sent = 0;
   for (const Collective& collective : result.collectives) sent += collective.sent_bytes.value_or(0);
   return {.rank = session.ranks().rank,
           .host = host_name(),
@@ -33,27 +32,24 @@ RankResult row_of(const RunResult& result, const Session& session, const std::st
           .sent_bytes = sent};
 }
 
-/// None if a rank does not know its part.
-std::optional<double> sum_of(const std::vector<RunResult>& ranks, std::optional<double> RunResult::*part) {
+/// The sum of a part of each rank; none if a rank does not know it.
+std::optional<double> sum_of(const std::vector<RunResult>& ranks, const auto& part) {
   double sum = 0;
   for (const RunResult& rank : ranks) {
-    if (!(rank.*part)) return std::nullopt;
-    sum += *(rank.*part);
+    const std::optional<double> own = std::invoke(part, rank);
+    if (!own) return std::nullopt;
+    sum += *own;
   }
   return sum;
 }
+
 /// Means over the ranks; a member that a rank does not know is not known.
 std::optional<GpuUse> mean_of_gpus(const std::vector<RunResult>& ranks) {
   GpuUse mean;
   for (const auto member : GpuUse::members()) {
-    double sum = 0;
-    bool known = true;
-    for (const RunResult& rank : ranks) {
-      const auto value = rank.gpu ? (*rank.gpu).*member : std::nullopt;
-      known = known && value;
-      sum += value.value_or(0);
-    }
-    if (known) mean.*member = sum / static_cast<double>(ranks.size());
+    const auto sum =
+        sum_of(ranks, [&](const RunResult& rank) { return rank.gpu ? (*rank.gpu).*member : std::nullopt; });
+    if (sum) mean.*member = *sum / static_cast<double>(ranks.size());
   }
   return mean.is_known() ? std::optional(mean) : std::nullopt;
 }

@@ -1,5 +1,3 @@
-#include "train/replicas.h"
-
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
@@ -13,6 +11,7 @@
 #include "base/contains.h"
 #include "base/text.h"
 #include "optrush/error.h"
+#include "train/state.h"
 
 namespace optrush {
 namespace {
@@ -82,9 +81,9 @@ std::string ranks_text(const std::vector<int64_t>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + join(names);
 }
 
-/// The ranks with this rank's value and the ranks with another one: "ranks 0, 2 and rank 1".
-std::string who_differs(Group& group, int64_t world_rank, int64_t sum) {
-  const Tensor mine = at::tensor({world_rank, sum}, at::kLong);
+/// The ranks with this rank's value of entry `i` and the ranks with another one: "ranks 0, 2 and rank 1".
+std::string who_differs(Group& group, int64_t world_rank, const Tensor& sums, int64_t i) {
+  const Tensor mine = at::tensor({world_rank, sums[i].item<int64_t>()}, at::kLong);
   const Tensor gathered = at::empty({2 * group.size()}, at::kLong), all = gathered.view({-1, 2});
   group.all_gather(gathered, mine).wait();
   std::map<int64_t, std::vector<int64_t>> ranks;
@@ -170,8 +169,7 @@ class Replicas {
     }
     if (!farthest) return;
     const std::string& name = kept[*farthest].name;
-    const std::string who =
-        who_differs(group, mesh_.world_rank(), sums[static_cast<int64_t>(*farthest)].item<int64_t>());
+    const std::string who = who_differs(group, mesh_.world_rank(), sums, static_cast<int64_t>(*farthest));
     if (most < kRounding)
       return session_.log().warn(
           "the copies of '" + name + "' differ in their last bits (" + who +
@@ -191,7 +189,7 @@ class Replicas {
     if (!i) return;
     throw Error(ErrorCode::wrong_result,
                 "the kept tensor '" + shared[static_cast<size_t>(*i)].name + "' differs between " +
-                    who_differs(group, mesh_.world_rank(), sums[*i].item<int64_t>()) +
+                    who_differs(group, mesh_.world_rank(), sums, *i) +
                     ", but only the tensor of rank 0 is saved",
                 "register a tensor of each rank with Kept::per_rank (optrush/recipe.h)");
   }
@@ -213,8 +211,7 @@ class Replicas {
         all[static_cast<int64_t>(i)].copy_(found->second);
     Group& group = mesh_.group(mesh_.layers());
     if (const auto i = first_difference(group, all))
-      fail(params[static_cast<size_t>(*i)]->name,
-           who_differs(group, mesh_.world_rank(), all[*i].item<int64_t>()));
+      fail(params[static_cast<size_t>(*i)]->name, who_differs(group, mesh_.world_rank(), all, *i));
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::string& who) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/number_text.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -16,9 +17,8 @@ RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
   const int64_t in_epochs = (epochs_ * sequences + global_batch - 1) / global_batch;
   if (in_epochs <= spec.train.warmup)
     throw Error(ErrorCode::invalid_value,
-                std::to_string(epochs_) + (epochs_ == 1 ? " epoch of " : " epochs of ") +
-                    std::to_string(sequences) + " sequences gives " + std::to_string(in_epochs) +
-                    " steps of " + std::to_string(global_batch) + ", but " +
+                counted(epochs_, "epoch") + " of " + std::to_string(sequences) + " sequences gives " +
+                    std::to_string(in_epochs) + " steps of " + std::to_string(global_batch) + ", but " +
                     std::to_string(spec.train.warmup) + " are warm-up, so no step is timed",
                 "lower train.warmup or the batch, or train more epochs");
   steps_ = std::min(asked_, in_epochs);
@@ -26,7 +26,7 @@ RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
 
 std::string RunEnd::why_shorter(int64_t made) const {
   if (steps_ == asked_ || made < steps_) return {};
-  return std::to_string(epochs_) + (epochs_ == 1 ? " epoch was" : " epochs were") + " complete after " +
+  return counted(epochs_, "epoch") + (epochs_ == 1 ? " was" : " were") + " complete after " +
          std::to_string(steps_) + " steps";
 }
 

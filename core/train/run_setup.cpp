@@ -24,7 +24,6 @@
 #include "params/init.h"
 #include "params/upload.h"
 #include "plugin/loader.h"
-#include "recipe/engine.h"
 #include "spec/spec_json.h"
 #include "train/plain.h"
 #include "train/state.h"
@@ -75,11 +74,10 @@ std::unique_ptr<Optimizer> default_optimizer(Run& run, std::span<Shard> shards) 
 
 /// The plugins that wrap `linear` as an adapter, for a message: "plugin 'a'", "plugins 'a' and 'b'".
 std::string adapters_of(const Recipe& recipe) {
-  std::string names;
-  size_t count = 0;
+  std::vector<std::string> names;
   for (const Edit& wrap : recipe.ops.linear.wraps())
-    if (wrap.phase == Phase::adapter) names += (count++ > 0 ? " and '" : "'") + wrap.plugin + "'";
-  return count == 0 ? "a plugin" : (count == 1 ? "plugin " : "plugins ") + names;
+    if (wrap.phase == Phase::adapter) names.push_back("'" + wrap.plugin + "'");
+  return names.empty() ? "a plugin" : (names.size() == 1 ? "plugin " : "plugins ") + join(names, " and ");
 }
 
 /// Refuses bases that would drop adapters. Some operators use the matrices of linears: `mlp` those of gate,
@@ -117,8 +115,8 @@ class LostAdapters {
   }
 
   const Run& run_;
-  std::vector<std::pair<const Module*, size_t>>
-      declared_;  ///< each linear with the number of parameters that the model gave it
+  /// Each linear with the number of parameters that the model gave it
+  std::vector<std::pair<const Module*, size_t>> declared_;
 };
 }  // namespace
 
@@ -233,7 +231,7 @@ void RunSetup::place() {
   };
   const at::NoGradGuard no_grad;
   if (device_.is_cuda()) start_gpu();
-  Upload upload(device_, &times);
+  Upload upload(device_, times);
   for (Param* param : params_.all()) {
     const Tensor whole = full_value(*param);
     const Tensor uncut =

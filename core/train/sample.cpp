@@ -17,20 +17,9 @@
 #include "optrush/error.h"
 #include "optrush/json.h"
 #include "recipe/evaluation_scope.h"
-#include "train/evaluated_parameters.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
-
-/// Converts text to a model's tokens and back.
-class TextTokens {
- public:
-  virtual ~TextTokens() = default;
-  virtual std::vector<std::vector<int64_t>> tokens(const std::vector<std::string>& texts) const = 0;
-  virtual std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const = 0;
-  /// The token that ends a text; -1: none.
-  virtual int64_t end() const = 0;
-};
 
 namespace {
 constexpr int64_t kByteTokens = 256;
@@ -42,18 +31,38 @@ std::string valid_utf8(std::string text) {
     text.replace(bad, 1, kReplacement);
   return text;
 }
+}  // namespace
 
-class Bytes final : public TextTokens {
+/// Converts text to a model's tokens and back. The tokenizer of a checkpoint's folder is called through
+/// Python, by a process for each call, because a run makes only two calls. Without a checkpoint, or with one
+/// of 256 tokens and no tokenizer, a token is a byte.
+class TextTokens {
  public:
-  std::vector<std::vector<int64_t>> tokens(const std::vector<std::string>& texts) const override {
-    std::vector<std::vector<int64_t>> all;
+  /// Throws an Error that states what is missing.
+  TextTokens(const std::string& checkpoint, int64_t vocab_size) {
+    if (!checkpoint.empty() && has_tokenizer(checkpoint)) {
+      folder_ = checkpoint;
+      end_ = asked({{"tokens", Json::array()}}).at("end").get<int64_t>();
+    } else if (checkpoint.empty() ? vocab_size < kByteTokens : vocab_size != kByteTokens) {
+      throw Error(ErrorCode::missing_file,
+                  "sample: " + (checkpoint.empty() ? std::string("the model") : "'" + checkpoint + "'") +
+                      " has no tokenizer, and its " + std::to_string(vocab_size) + " tokens are not bytes",
+                  checkpoint.empty() ? "give the model a vocab_size of 256 or more, or leave out sample"
+                                     : "put the model's tokenizer.json and tokenizer_config.json into that "
+                                       "folder, or leave out sample");
+    }
+  }
+  TokenLists tokens(const std::vector<std::string>& texts) const {
+    if (!folder_.empty()) return asked({{"texts", texts}}).at("tokens").get<TokenLists>();
+    TokenLists all;
     for (const std::string& text : texts) {
       auto& tokens = all.emplace_back();
       for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
     }
     return all;
   }
-  std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const override {
+  std::vector<std::string> texts(const TokenLists& tokens) const {
+    if (!folder_.empty()) return asked({{"tokens", tokens}}).at("texts").get<std::vector<std::string>>();
     std::vector<std::string> all;
     for (const auto& one : tokens) {
       std::string text;
@@ -62,26 +71,11 @@ class Bytes final : public TextTokens {
     }
     return all;
   }
-  int64_t end() const override { return -1; }
-};
-
-/// Starts a process for each call, because a run makes only two calls.
-class Tokenizer final : public TextTokens {
- public:
-  explicit Tokenizer(fs::path folder) : folder_(std::move(folder)) {
-    const Json answer = asked({{"tokens", Json::array()}});
-    end_ = answer.at("end").get<int64_t>();
-  }
-  std::vector<std::vector<int64_t>> tokens(const std::vector<std::string>& texts) const override {
-    return asked({{"texts", texts}}).at("tokens").get<std::vector<std::vector<int64_t>>>();
-  }
-  std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const override {
-    return asked({{"tokens", tokens}}).at("texts").get<std::vector<std::string>>();
-  }
-  int64_t end() const override { return end_; }
+  /// The token that ends a text; -1: none.
+  int64_t end() const { return end_; }
 
  private:
-  Json asked(Json question) const {
+  Json asked(const Json& question) const {
     const TemporaryFolder folder;
     const fs::path& work = folder.path();
     write_json(work / "question.json", question);
@@ -97,26 +91,11 @@ class Tokenizer final : public TextTokens {
     return read_json(work / "answer.json");
   }
 
-  fs::path folder_;
+  fs::path folder_;  ///< of the tokenizer; empty: a token is a byte
   int64_t end_ = -1;
 };
 
-/// The tokenizer of a checkpoint's folder, called through Python. Without a checkpoint, or with one of 256
-/// tokens and no tokenizer, a token is a byte. Throws an Error that states what is missing.
-std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int64_t vocab_size) {
-  if (!checkpoint.empty() && has_tokenizer(checkpoint)) return std::make_unique<Tokenizer>(checkpoint);
-  if (checkpoint.empty() ? vocab_size < kByteTokens : vocab_size != kByteTokens)
-    throw Error(ErrorCode::missing_file,
-                "sample: " + (checkpoint.empty() ? std::string("the model") : "'" + checkpoint + "'") +
-                    " has no tokenizer, and its " + std::to_string(vocab_size) + " tokens are not bytes",
-                checkpoint.empty() ? "give the model a vocab_size of 256 or more, or leave out sample"
-                                   : "put the model's tokenizer.json and tokenizer_config.json into that "
-                                     "folder, or leave out sample");
-  return std::make_unique<Bytes>();
-}
-
-using TokenLists = std::vector<std::vector<int64_t>>;
-
+namespace {
 /// Whether this rank has whole sequences, every layer and the whole vocabulary.
 bool has_whole_model(const Session& session) {
   const Mesh& mesh = session.mesh();
@@ -167,7 +146,7 @@ Sampler::Sampler(Session& session) : session_(session) {
     return;
   }
   const SampleSpec& sample = session.spec().sample;
-  tokens_ = open_text_tokens(session.model().checkpoint, session.model().vocab_size);
+  tokens_ = std::make_unique<TextTokens>(session.model().checkpoint, session.model().vocab_size);
   prompts_ = tokens_->tokens(sample.prompts);
   const int64_t longest = session.spec().train.seq_len;
   for (size_t i = 0; i < prompts_.size(); ++i)

@@ -8,6 +8,7 @@
 
 namespace optrush {
 class TextTokens;
+using TokenLists = std::vector<std::vector<int64_t>>;
 
 /// Continues the prompts of a run by greedy decoding, with forwards of training's shape.
 class Sampler {
@@ -21,7 +22,7 @@ class Sampler {
 
  private:
   Session& session_;
-  std::unique_ptr<TextTokens> tokens_;         ///< null if nothing is sampled
-  std::vector<std::vector<int64_t>> prompts_;  ///< prompts as tokens
+  std::unique_ptr<TextTokens> tokens_;  ///< null if nothing is sampled
+  TokenLists prompts_;                  ///< prompts as tokens
 };
 }  // namespace optrush

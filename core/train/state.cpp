@@ -11,7 +11,6 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "optrush/error.h"
-#include "train/evaluated_parameters.h"
 
 namespace optrush {
 namespace {

@@ -47,4 +47,10 @@ struct ModelStateBytes {
   int64_t optimizer_state = 0;  ///< without 0-dimensional tensors such as step counts
 };
 ModelStateBytes model_state_bytes(Session&);
+
+/// Checks that copies of a parameter on several ranks are equal, by a sum over their bits. Every rank calls
+/// it, between steps. Throws an Error that names the first differing parameter and the ranks. If each rank
+/// computes the gradient of its copy separately, for example of uncut matrices under tensor parallelism,
+/// copies may round differently: a small difference is then a warning of the run.
+void check_replicas(Session&);
 }  // namespace optrush

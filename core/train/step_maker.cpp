@@ -112,8 +112,9 @@ void StepMaker::account(int64_t number, bool timed) {
   for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
   activations_ = saved.peak_bytes();
   const double pairs = pending_.back().computed_pairs;
-  flops_of_a_pair_ = pairs > 0 ? costs.document_flops() / pairs : 0;
-  other_flops_ = costs.flops() - flops_of_a_pair_ * pairs;
+  const OperatorCost total = costs.total();
+  flops_of_a_pair_ = pairs > 0 ? total.document_flops / pairs : 0;
+  other_flops_ = total.flops() - flops_of_a_pair_ * pairs;
   accounted_positions_ = static_cast<double>(pending_.back().content.positions);
   costs_ = costs.to_json();
 }

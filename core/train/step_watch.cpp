@@ -72,8 +72,7 @@ std::string stuck_moments(Session& session) {
         return "second moments are kept in " + type_name(state.value.scalar_type()) +
                ", where a decay by beta2 = " + Json(beta2).dump() +
                " is rounded away, so they never fall and updates get smaller. Set train.beta2 to 0.99 or "
-               "less, or "
-               "keep them in fp32 (a plugin with fp32 master weights, see optrush plugins)";
+               "less, or keep them in fp32 (a plugin with fp32 master weights, see optrush plugins)";
   return {};
 }
 

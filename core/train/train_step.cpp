@@ -14,23 +14,16 @@ void count_step(const Session& session, std::span<Batch> batches) {
     sequences += static_cast<double>(batch.valid_sequences);
     filled += static_cast<double>(batch.filled_positions());
   }
-  if (session.ranks().alone) {
-    const auto ranks = static_cast<double>(mesh.size(mesh.data()));
-    tokens *= ranks;
-    sequences *= ranks;
-    filled *= ranks;
-  } else {
-    const Tensor sums = at::tensor({tokens, sequences, filled}, at::kDouble);
+  const Tensor sums = at::tensor({tokens, sequences, filled}, at::kDouble);
+  if (session.ranks().alone)
+    sums.mul_(mesh.size(mesh.data()));  // the other ranks count as many
+  else
     mesh.group(mesh.data()).all_reduce(sums).wait();
-    tokens = sums[0].item<double>();
-    sequences = sums[1].item<double>();
-    filled = sums[2].item<double>();
-  }
   for (Batch& batch : batches) {
-    batch.token_count = tokens;
-    batch.filled_count = filled;
+    batch.token_count = sums[0].item<double>();
+    batch.filled_count = sums[2].item<double>();
     // Ranks that split sequences among them each count all sequences.
-    batch.sequence_count = sequences / static_cast<double>(mesh.size(mesh.sequence()));
+    batch.sequence_count = sums[1].item<double>() / static_cast<double>(mesh.size(mesh.sequence()));
   }
 }
 

@@ -18,10 +18,8 @@
 #include "measure/flops.h"
 #include "measure/wait_for.h"
 #include "spec/state_files.h"
-#include "train/evaluated_parameters.h"
 #include "train/interleaving.h"
 #include "train/measurement.h"
-#include "train/replicas.h"
 #include "train/run_end.h"
 #include "train/sample.h"
 #include "train/state.h"
@@ -55,9 +53,9 @@ class Saving {
   /// Saves the state before step `next_step`, with the data read so far. All ranks call it; when it returns,
   /// all parts exist and the state is valid. Returns the time and, on rank 0, the bytes of all ranks.
   /// `record` is called with this point before the state becomes valid, and returns the record to store with
-  /// it; null: no run continues from this state.
-  SavedPoint save(int64_t next_step, const DataPosition& read,
-                  const std::function<Json(const SavedPoint& saved)>& record) const {
+  /// it; empty: no run continues from this state.
+  using Record = std::function<Json(const SavedPoint& saved)>;
+  SavedPoint save(int64_t next_step, const DataPosition& read, const Record& record) const {
     const auto start = std::chrono::steady_clock::now();
     const Ranks& ranks = session_.ranks();
     const auto saved = [&](int64_t bytes) {
@@ -65,8 +63,7 @@ class Saving {
           .step = next_step, .seconds = seconds_since(start), .bytes = static_cast<double>(bytes)};
     };
     const auto keep_record = [&](int64_t bytes) {
-      if (const Json kept = record(saved(bytes)); !kept.is_null())
-        write_record(folder_, next_step, ranks.rank, kept);
+      if (record) write_record(folder_, next_step, ranks.rank, record(saved(bytes)));
     };
     {
       const EvaluatedParameters evaluated(session_);
@@ -267,22 +264,19 @@ class Trainer {
 
   void save_state(int64_t done, const StepRange& range) {
     between_steps("saving", [&] {
-      record_.add_saved(save(*saving_, done, [&](const SavedPoint& saved) {
+      const auto beside = [&](const SavedPoint& saved) {
         if (done == range.end) ended_ = result(range);
         return history_.beside_state(record_, measurement_, saved, ended_);
-      }));
+      };
+      record_.add_saved(save(*saving_, done, interleaved_ ? Saving::Record() : beside));
     });
   }
 
-  /// `beside`: returns the record to store with the state; empty if no run continues from it.
-  SavedPoint save(const Saving& saving, int64_t done,
-                  const std::function<Json(const SavedPoint& saved)>& beside) {
+  SavedPoint save(const Saving& saving, int64_t done, const Saving::Record& record) {
     const int64_t next_step = history_.first_step() + done;
-    const DataPosition read{.samples = steps_.batches().first_sample(next_step),
-                            .order = steps_.batches().order()};
-    return saving.save(next_step, read, [&](const SavedPoint& saved) {
-      return beside && !interleaved_ ? beside(saved) : Json();
-    });
+    return saving.save(
+        next_step, {.samples = steps_.batches().first_sample(next_step), .order = steps_.batches().order()},
+        record);
   }
 
   double seconds_of_the_last_step() {
@@ -343,17 +337,15 @@ class Trainer {
     const auto [parameters, gradients, optimizer] = model_state_bytes(session_);
     const int64_t activations = steps_.activations();
     const MemoryPeak& peak = measurement_.peak();
-    Memory memory{.allocated = peak.allocated + steps_.uncounted_memory(),
-                  .reserved = peak.reserved,
-                  .process = measurement_.process_bytes()};
-    for (const auto& [part, bytes] : std::initializer_list<std::pair<const char*, int64_t>>{
-             {"parameters", parameters},
-             {"gradients", gradients},
-             {"optimizer_state", optimizer},
-             {"activations", activations},
-             {"total", parameters + gradients + optimizer + activations}})
-      memory.parts.emplace_back(part, static_cast<double>(bytes));
-    return memory;
+    const auto bytes = [](int64_t count) { return static_cast<double>(count); };
+    return {.allocated = peak.allocated + steps_.uncounted_memory(),
+            .reserved = peak.reserved,
+            .process = measurement_.process_bytes(),
+            .parts = {{"parameters", bytes(parameters)},
+                      {"gradients", bytes(gradients)},
+                      {"optimizer_state", bytes(optimizer)},
+                      {"activations", bytes(activations)},
+                      {"total", bytes(parameters + gradients + optimizer + activations)}}};
   }
 
   Session& session_;

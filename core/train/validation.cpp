@@ -10,7 +10,6 @@
 #include "optrush/advanced/saved_tensors.h"
 #include "optrush/host/resolve.h"
 #include "recipe/evaluation_scope.h"
-#include "train/evaluated_parameters.h"
 #include "train/train_step.h"
 
 namespace optrush {

@@ -36,12 +36,7 @@ at::Device open_device(const std::string& name, int64_t local_rank) {
 }
 
 std::string device_name(at::Device device) {
-#ifdef OPTRUSH_HAS_CUDA
-  if (device.is_cuda()) {
-    cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess) return properties.name;
-  }
-#endif
+  if (device.is_cuda()) return visible_gpus(nullptr).at(static_cast<size_t>(device.index())).name;
   return read_cpu().name;
 }
 

@@ -117,7 +117,7 @@ std::optional<PlannedValidation> forecast_validation(RunSetup& session, double s
                           .positions = rounds * rows * train.seq_len,
                           .peak = static_cast<double>(simulated::peak().total())};
   const auto times = static_cast<double>(found.times * rounds) / static_cast<double>(made * steps);
-  if (step_flops > 0) found.flops = costs.flops() / step_flops * times;
+  if (step_flops > 0) found.flops = costs.total().flops() / step_flops * times;
   return found;
 } catch (const std::exception&) {
   return std::nullopt;
@@ -125,7 +125,7 @@ std::optional<PlannedValidation> forecast_validation(RunSetup& session, double s
 
 StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int64_t rank,
                            const std::shared_ptr<PlannedMail>& mail) {
-  const at::Device device = simulated::open(simulated::Values::none, form);
+  const at::Device device = simulated::open(form);
   const auto kept = opened(spec, device, rank, mail);
   RunSetup& session = *kept;
   RunRecipe& recipe = session.recipe();
@@ -167,7 +167,7 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
     if (const int64_t count = recipe.run_mesh().groups().communicators(); count > 0)
       found.memory.communicators = bytes(count);
   }
-  if (spec.validate.every > 0) found.validation = forecast_validation(session, costs.flops());
+  if (spec.validate.every > 0) found.validation = forecast_validation(session, costs.total().flops());
   return found;
 }
 
@@ -208,7 +208,7 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
     return std::nullopt;
   };
   try {
-    const at::Device device = simulated::open(simulated::Values::none, form);
+    const at::Device device = simulated::open(form);
     const auto opened_here = setup == nullptr ? opened(spec, device) : nullptr;
     if (setup == nullptr) setup = opened_here.get();
     RunSpec predicted = spec;
@@ -244,11 +244,6 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
 
 void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architecture, const RunSetup* setup) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
-  plan.memory.reset();
-  plan.saving.reset();
-  plan.validation.reset();
-  plan.costs = nullptr;
-  plan.no_forecast.clear();
   simulated::Form form(gpu ? at::kCUDA : at::kCPU);
   if (const auto sm = architecture.empty() && gpu ? architecture_here() : architecture; !sm.empty())
     form.architecture = sm;

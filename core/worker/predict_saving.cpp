@@ -2,7 +2,6 @@
 #include <exception>
 
 #include "checkpoint/written_config.h"
-#include "train/evaluated_parameters.h"
 #include "train/run_setup.h"
 #include "train/state.h"
 #include "worker/exported_weights.h"
@@ -14,7 +13,7 @@ constexpr int64_t kMostRanks = 64;  // a session is built for each
 
 /// Lays out the file of one rank, and adds its size and the memory of saving.
 void add_part(PlannedSaving& saving, const RunSpec& spec, const simulated::Form& form, int64_t rank) {
-  const at::Device device = simulated::open(simulated::Values::none, form);
+  const at::Device device = simulated::open(form);
   const auto session = RunSetup::open(spec, device, Ranks::planned(rank, spec.train.world_size));
   session->connect();
   session->declare();
@@ -33,7 +32,7 @@ void add_part(PlannedSaving& saving, const RunSpec& spec, const simulated::Form&
 
 /// The weights that `optrush weights` writes of a state, with the type of the training.
 void add_exports(PlannedSaving& saving, const RunSpec& whole) {
-  const at::Device host = simulated::open(simulated::Values::none, at::kCPU);
+  const at::Device host = simulated::open(at::kCPU);
   RunSpec spec = reduced_to(whole, {Effect::model});
   spec.start.clear();
   const auto own = own_parameters(spec);
@@ -65,8 +64,8 @@ std::optional<PlannedSaving> forecast_saving(const RunSpec& spec, const simulate
     RunSpec without_compilers = spec;
     {
       std::string bounds;
-      const auto session = RunSetup::open(spec, simulated::open(simulated::Values::none, form),
-                                          Ranks::planned(0, spec.train.world_size));
+      const auto session =
+          RunSetup::open(spec, simulated::open(form), Ranks::planned(0, spec.train.world_size));
       remove_compilers(without_compilers, session->recipe(), bounds);
     }
     PlannedSaving saving{.states = regular + best};

@@ -11,14 +11,13 @@
 
 namespace optrush {
 namespace {
-constexpr double kMatmulSeconds = 1;
-
 /// Speed of bf16 products relative to fp32. Measured, because announced instructions may be slow.
 double bf16_speedup(const CpuInfo& cpu) {
   const auto fast = {"avx512_bf16", "amx_bf16", "bf16"};
   if (std::ranges::none_of(fast, [&](const char* name) { return contains(cpu.isa, name); })) return 0;
+  constexpr double kSeconds = 1;
   double fp32 = 0, bf16 = 0;
-  for (const auto& [dtype, flops] : measure_matmul_peak(at::kCPU, kMatmulSeconds)) {
+  for (const auto& [dtype, flops] : measure_matmul_peak(at::kCPU, kSeconds)) {
     if (dtype == "fp32") fp32 = flops;
     if (dtype == "bf16") bf16 = flops;
   }

@@ -13,7 +13,7 @@
 #include "spec/spec_json.h"
 #include "spec/state_files.h"
 #include "train/interleaving.h"
-#include "train/rank_row.h"
+#include "train/measurement.h"
 #include "train/run_setup.h"
 #include "train/state.h"
 #include "train/trainer.h"
@@ -26,8 +26,6 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-using SteadyClock = std::chrono::steady_clock;
-
 std::optional<DataPosition> load_state_from(Session& session, const fs::path& folder) {
   const StateFolder state(folder);
   return load_state(session, [&](const std::string& key) { return state.read(key); });
@@ -57,7 +55,7 @@ void resume(Session& session, const fs::path& folder, int64_t step, Continuation
 
 RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
                      std::optional<int64_t> from_step, const MetricsSink& sink) {
-  const auto start = SteadyClock::now();
+  const auto start = std::chrono::steady_clock::now();
   const auto turns = Interleaving::from_environment(ranks);
   install_cpu_memory_tracking();
   PartTimes parts;  // times before the session exists

@@ -14,7 +14,7 @@
 
 #include "base/peer_error.h"
 #include "connected_ranks.h"
-#include "distributed/collective_error.h"
+#include "distributed/backend.h"
 #include "distributed/groups.h"
 #include "distributed/rendezvous.h"
 #include "optrush/mesh.h"

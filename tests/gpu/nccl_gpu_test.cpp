@@ -10,7 +10,6 @@
 
 #include "connected_ranks.h"
 #include "distributed/backend.h"
-#include "distributed/nccl.h"
 #include "distributed/rendezvous.h"
 #include "machine/torch_folder.h"
 #include "machine/visible_gpu.h"

@@ -9,7 +9,8 @@ namespace {
 class UploadToGpu : public OnGpu {};
 
 TEST_F(UploadToGpu, EveryByteArrives) {
-  Upload upload(at::Device(at::kCUDA, 0));
+  PartTimes times;
+  Upload upload(at::Device(at::kCUDA, 0), times);
   // Tensors smaller and larger than a buffer, whole and split pieces, and a buffer that is filled many times.
   for (const int64_t numbers : {0, 1, 8'388'607, 8'388'608, 8'388'609, 60'000'000}) {
     const Tensor host = at::arange(numbers, at::kInt);
@@ -22,7 +23,8 @@ TEST_F(UploadToGpu, EveryByteArrives) {
 }
 
 TEST_F(UploadToGpu, TheHostTensorMayBeFreedAtOnce) {
-  Upload upload(at::Device(at::kCUDA, 0));
+  PartTimes times;
+  Upload upload(at::Device(at::kCUDA, 0), times);
   Tensors there;
   for (int64_t i = 0; i < 20; ++i) there.push_back(upload(at::full({5'000'000}, i, at::kInt)));
   for (int64_t i = 0; i < 20; ++i)

@@ -145,8 +145,8 @@ TEST(FsdpStorage, ViewsUseTheAllocatedMemory) {
 class Predicted {
  public:
   explicit Predicted(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
-      : session_(RunSetup::open(spec, simulated::open(simulated::Values::none, at::kCUDA),
-                                Ranks::planned(0, spec.train.world_size), [&](RunRecipe& recipe) {
+      : session_(RunSetup::open(spec, simulated::open(at::kCUDA), Ranks::planned(0, spec.train.world_size),
+                                [&](RunRecipe& recipe) {
                                   recipe.edit_as("test");
                                   if (edit) edit(recipe);
                                 })) {

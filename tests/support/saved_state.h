@@ -5,7 +5,6 @@
 #include <string>
 
 #include "support/training.h"
-#include "train/evaluated_parameters.h"
 #include "train/state.h"
 
 namespace optrush::testing {

@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "gpu/kernel_cache.h"
+#include "optrush/error.h"
 #include "optrush/gpu_kernel.h"
 #include "support/error_of.h"
 

@@ -74,6 +74,7 @@ TEST(Predict, RefusesPluginsThatDependOnValues) {
   EXPECT_FALSE(plan.memory);
   EXPECT_TRUE(plan.costs.is_null());
   EXPECT_EQ(plan.no_forecast, "'first_owner' in swiglu depends on values, not only on sizes");
+  plan = {};
   add_forecast(plan, nano_spec());
   EXPECT_EQ(plan.memory->device, "cpu");
   EXPECT_FALSE(plan.memory->reserved);

@@ -1,121 +1,34 @@
-// Training on a simulated device. It refuses operations that a GPU refuses, counts host waits, and gives the
-// losses of the CPU.
+// The simulated device refuses operations that a GPU refuses, and counts memory as LibTorch's allocator.
 #include "simulated/device.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "measure/step_costs.h"
-#include "plugin_check/run_case.h"
+#include "optrush/error.h"
+#include "optrush/tensor.h"
 #include "simulated/caching_allocator.h"
 #include "simulated/ledger.h"
-#include "spec/spec_json.h"
-#include "support/error_of.h"
-#include "support/mlp_spec.h"
 
 namespace optrush::testing {
 namespace {
-class Simulated : public ::testing::Test {
- protected:
-  static std::vector<double> losses_there(const RunSpec& spec) {
-    return losses(Trained(spec, {}, simulated::open(simulated::Values::host)).train());
-  }
-};
-
-TEST_F(Simulated, ComputesAndRefusesToMixDevices) {
-  const at::Device device = simulated::open(simulated::Values::host);
-  const Tensor x = at::arange(6, at::kFloat).view({2, 3});
-  const Tensor there = x.to(device);
-  EXPECT_TRUE(at::equal((there.t() * 2 + 1).to(at::kCPU), x.t() * 2 + 1));
-  EXPECT_TRUE(at::equal(at::mm(there, there.t()).to(at::kCPU), at::mm(x, x.t())));
+TEST(Simulated, RefusesToMixDevicesAndToReadValues) {
+  const at::Device device = simulated::open();
+  const Tensor x = at::ones({2, 3}), there = x.to(device);
+  EXPECT_EQ(at::mm(there, there.t()).sizes(), (std::vector<int64_t>{2, 2}));
   EXPECT_NO_THROW(there * at::scalar_tensor(2.0));
   EXPECT_THROW(there + x, c10::Error);
   EXPECT_THROW(at::mm(there, x.t()), c10::Error);
-}
-
-TEST_F(Simulated, CountsWaitsOfTheHost) {
-  const at::Device device = simulated::open(simulated::Values::host);
-  const Tensor there = at::ones({4}, at::TensorOptions().device(device));
-  simulated::reset_counts();
-  there.sum().item<float>();
-  EXPECT_EQ(simulated::counts().waits, 1);
-  Tensor pinned = at::empty({4}, at::TensorOptions(at::kFloat).pinned_memory(true));
-  pinned.copy_(there, /*non_blocking=*/true);
-  EXPECT_EQ(simulated::counts().waits, 1);
-  EXPECT_EQ(simulated::counts().copies, 1);
-  there.to(at::kCPU);
-  at::empty({4}).copy_(there, /*non_blocking=*/true);  // pageable memory: the driver stages the copy
-  EXPECT_EQ(simulated::counts().waits, 3);
-  EXPECT_EQ(simulated::counts().copies, 3);
-}
-
-TEST_F(Simulated, EveryKindOfModelTrainsAsOnTheCpu) {
-  for (const char* op : {"norm", "add_norm", "position", "attention", "swiglu", "linear", "head_loss"}) {
-    SCOPED_TRACE(op);
-    RunSpec spec = nano_spec();
-    spec.model_kind = "operator";
-    spec.model =
-        validate_model("operator", {{"op", op}, {"dim", 24}, {"n_heads", 3}, {"vocab_size", 50}}, "test");
-    EXPECT_EQ(losses_there(spec), losses(Trained(spec).train()));
-  }
-  EXPECT_EQ(losses_there(nano_spec()), losses(Trained(nano_spec()).train()));
-  EXPECT_EQ(losses_there(mlp_spec()), losses(Trained(mlp_spec()).train()));
-}
-
-// A check in double sets the values of frozen parameters on the device of the run.
-TEST_F(Simulated, ChecksRunOnAnotherDeviceThanTheCpu) {
-  const CheckContext context{simulated::open(simulated::Values::host),
-                             Catalogue::find(nano_spec().plugin_path)};
-  StackCheck stacks(context);
-  for (const char* plugin : {"lora", "activation_checkpointing"}) {
-    CheckCase alone{
-        .id = plugin, .kind = CheckKind::alone, .subjects = {plugin}, .spec = nano_spec({{plugin}})};
-    for (const CheckKind kind : {CheckKind::alone, CheckKind::resume}) {
-      alone.kind = kind;
-      const CaseEnd result = run_case(alone, context, stacks);
-      EXPECT_EQ(result.status, CaseStatus::ok) << result.detail;
-      EXPECT_FALSE(result.code);
-    }
-  }
-}
-
-TEST_F(Simulated, PluginsMadeOfAtenCallsTrainAsOnTheCpu) {
-  for (const PluginUse& use :
-       {PluginUse{"activation_checkpointing", Json::object()},
-        PluginUse{"activation_checkpointing", {{"policy", "selective"}}},
-        PluginUse{"activation_checkpointing", {{"policy", "budget"}}},
-        PluginUse{"activation_checkpointing", {{"policy", "offload"}}},
-        PluginUse{"clip_grad_norm", {{"max_norm", 0.5}}}, PluginUse{"flash_attention", Json::object()},
-        PluginUse{"fused_adamw", Json::object()}, PluginUse{"gradient_accumulation", {{"steps", 2}}},
-        PluginUse{"lora", {{"rank", 4}}}, PluginUse{"swiglu_recompute", {{"level", 1}}}}) {
-    SCOPED_TRACE(use.name + use.options.dump());
-    EXPECT_EQ(losses_there(nano_spec({use})), losses(Trained(nano_spec({use})).train()));
-  }
-  // Autocast uses the GPU's lists of operators, so losses agree to the precision, not to the bit.
-  for (const char* dtype : {"bf16", "fp16"}) {
-    const PluginUse use{"mixed_precision", {{"dtype", dtype}}};
-    const auto expected = losses(Trained(nano_spec({use})).train()), got = losses_there(nano_spec({use}));
-    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-2 * expected[i]) << dtype;
-  }
-}
-
-/// Counts from the step and from the device.
-TEST_F(Simulated, ThePlainStepDoesNotWait) {
-  for (const auto& stack : {std::vector<PluginUse>{},
-                            {{"fused_adamw", Json::object()}, {"clip_grad_norm", {{"max_norm", 0.5}}}}}) {
-    RunSpec spec = nano_spec(stack);
-    spec.train.warmup =
-        2;  // the second step is counted, because the first moves the rotary frequencies to the device
-    const Json costs = Trained(spec, {}, simulated::open(simulated::Values::host)).train()["costs"];
-    for (const auto& [phase, cost] : costs["phases"].items())
-      EXPECT_EQ(cost["host_waits"], 0) << phase << costs["operators"].dump();
-    EXPECT_EQ(costs["phases"]["data"]["copies"], 1);         // tokens, from pinned memory
-    EXPECT_EQ(costs["phases"]["bookkeeping"]["copies"], 2);  // loss and gradient norm
-    EXPECT_EQ(costs["total"]["copies"], 1);
-  }
+  EXPECT_THROW(there.sum().item<float>(), Error);
+  EXPECT_THROW(there.to(at::kCPU), Error);
+  EXPECT_THROW(at::empty({2, 3}).copy_(there, /*non_blocking=*/true), Error) << "pageable memory";
+  Tensor pinned = at::empty({2, 3}, at::TensorOptions(at::kFloat).pinned_memory(true));
+  EXPECT_NO_THROW(pinned.copy_(there, /*non_blocking=*/true));
 }
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -201,8 +114,8 @@ TEST(Workspaces, OneForEachThreadAndStreamThatMultiplies) {
   EXPECT_EQ(ledger.use().now.workspaces, 3 * 32 * kMiB);
 }
 
-TEST_F(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {
-  const at::Device device = simulated::open(simulated::Values::none, at::kCUDA);
+TEST(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {
+  const at::Device device = simulated::open(at::kCUDA);
   const auto on_device = at::TensorOptions(device);
   const Tensor x = at::empty({4, 4}, on_device), w = at::empty({4, 4}, on_device).requires_grad_();
   EXPECT_EQ(simulated::allocated().workspaces, 0);
@@ -215,11 +128,52 @@ TEST_F(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {
   EXPECT_EQ(simulated::peak().total(), simulated::peak().tensors + simulated::peak().rounding + 64 * kMiB);
 }
 
+int64_t launches_on_a_gpu(const std::function<void(const at::TensorOptions&)>& call) {
+  const at::Device gpu = simulated::open(at::kCUDA);
+  const Params none{};
+  StepCosts costs(none, gpu);
+  costs.enter(Bucket::forward);
+  call(at::TensorOptions(gpu));
+  costs.stop();
+  return costs.total().launches;
+}
+
+/// cuBLAS solves a batch after a copy and two kernels that write its pointers, and few large matrices one by
+/// one.
+TEST(Simulated, TriangularSolutionsLaunchTheKernelsOfAGpu) {
+  const auto launches = [](int64_t count, int64_t size) {
+    return launches_on_a_gpu([&](const auto& options) {
+      at::linalg_solve_triangular(at::empty({count, size, size}, options),
+                                  at::empty({count, size, 4}, options),
+                                  /*upper=*/false);
+    });
+  };
+  EXPECT_EQ(launches(9, 64), 4);
+  EXPECT_EQ(launches(8, 63), 4);
+  EXPECT_EQ(launches(8, 64), 9);
+}
+
+TEST(Simulated, SumsOfRowsAndJoinedTensorsLaunchTheKernelsOfAGpu) {
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) { at::empty({8}, options).cumsum(0); }), 2);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) { at::empty({4, 8}, options).cumsum(1); }), 1);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) { at::empty({8, 4}, options).t().cumsum(1); }), 2);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) {
+              const Tensor x = at::empty({2, 2, 2, 2}, options);
+              at::cat({x, x, x});
+            }),
+            1);
+  EXPECT_EQ(launches_on_a_gpu([](const auto& options) {
+              const Tensor x = at::empty({2, 2, 2, 2, 2}, options);
+              at::cat({x, x, x});
+            }),
+            3);
+}
+
 /// Memory of an earlier device is counted separately.
-TEST_F(Simulated, OpensWithEmptyMemory) {
-  const at::Device device = simulated::open(simulated::Values::none, at::kCUDA);
+TEST(Simulated, OpensWithEmptyMemory) {
+  const at::Device device = simulated::open(at::kCUDA);
   Tensor kept = at::empty({1024}, at::TensorOptions(device));
-  simulated::open(simulated::Values::none, at::kCPU);
+  simulated::open(at::kCPU);
   EXPECT_EQ(simulated::allocated().total(), 0);
   kept.reset();
   EXPECT_EQ(simulated::allocated().total(), 0);

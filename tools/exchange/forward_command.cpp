@@ -12,7 +12,6 @@
 #include "optrush/error.h"
 #include "train/run_setup.h"
 #include "worker/device.h"
-#include "worker/plugin_argument.h"
 
 namespace optrush {
 namespace {

@@ -11,7 +11,6 @@
 #include "analysis/gate/gate.h"
 #include "plugin_check/library_state.h"
 #include "plugin_check/opening.h"
-#include "train/evaluated_parameters.h"
 #include "train/state.h"
 #include "train/trainer.h"
 

@@ -31,7 +31,7 @@ constexpr int64_t kRanks = 2;
 std::optional<Error> refusal_of_plan(RunSpec spec, const Catalogue& catalogue) {
   spec.train.world_size = kRanks;
   try {
-    const at::Device device = simulated::open(simulated::Values::none, at::kCPU);
+    const at::Device device = simulated::open(at::kCPU);
     const auto session = RunSetup::open(spec, catalogue, device, Ranks::planned(0, kRanks));
     session->connect();
     session->declare();

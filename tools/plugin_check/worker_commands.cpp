@@ -20,7 +20,6 @@
 #include "plugin_check/small_data.h"
 #include "spec/spec_json.h"
 #include "worker/device.h"
-#include "worker/plugin_argument.h"
 #include "worker/run_failure.h"
 
 namespace optrush {

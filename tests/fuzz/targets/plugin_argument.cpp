@@ -1,6 +1,5 @@
 // --plugin NAME:key=value,key=value of optrush-worker.
-#include "worker/plugin_argument.h"
-
+#include "plugin/description.h"
 #include "plugins_folder.h"
 
 FUZZ_TARGET(plugin_argument) {
