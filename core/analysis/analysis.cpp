@@ -191,12 +191,6 @@ class Analyzer {
 };
 }  // namespace
 
-std::vector<std::string> names_of(const Rows& rows) {
-  std::vector<std::string> names;
-  for (const Row* row : rows) names.push_back(row->name);
-  return names;
-}
-
 const Row* row_named(const std::vector<Row>& rows, const std::string& name) {
   const auto it = std::ranges::find(rows, name, &Row::name);
   return it == rows.end() ? nullptr : &*it;

@@ -147,7 +147,6 @@ Rows rows_where(const std::vector<Row>& rows, auto&& wanted) {
     if (std::invoke(wanted, row)) found.push_back(&row);
   return found;
 }
-std::vector<std::string> names_of(const Rows&);
 
 /// The speed of the base at the start, and when it runs again at the end.
 struct Drift {

@@ -45,8 +45,7 @@ std::vector<LimitedSpeed> limited_speeds(const Analysis& analysis, const std::ve
     const auto [name, limit] = parsed(text);
     const auto row = std::ranges::find(analysis.rows, name, &Row::name);
     if (row == analysis.rows.end()) {
-      std::vector<std::string> names;
-      for (const Row& each : analysis.rows) names.push_back(each.name);
+      const auto names = texts_of(analysis.rows, &Row::name);
       const std::string best = nearest(name, names);
       throw UsageError(ErrorCode::unknown_name, "--fail-below: the report has no rung '" + name + "'",
                        best.empty() ? "rungs: " + join(names) : "did you mean '" + best + "'?");

@@ -32,7 +32,7 @@ void remove_plugin(Stack& stack, const std::string& plugin, const std::string& k
   if (std::erase_if(stack.spec.plugins, [&](const PluginUse& use) { return use.name == plugin; }) != 0 ||
       may_be_missing.contains(plugin))
     return;
-  auto stacked = names_of(stack.spec.plugins);
+  auto stacked = texts_of(stack.spec.plugins, &PluginUse::name);
   if (stack.external) {
     auto& changes = stack.external->changes;
     if (std::erase_if(changes, [&](const ProgramChange& change) { return change.rung == plugin; }) != 0)
@@ -49,12 +49,11 @@ void remove_plugin(Stack& stack, const std::string& plugin, const std::string& k
 }
 
 void add_plugin(Stack& stack, const PluginUse& use, const Rung& rung) {
-  for (const auto& name : names_of(stack.spec.plugins))
-    if (name == use.name)
-      throw Error(ErrorCode::conflict,
-                  "rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) +
-                      " already stacks",
-                  "to change its options, set replace = \"" + name + "\"", rung.where);
+  if (const auto& name = use.name; std::ranges::count(stack.spec.plugins, name, &PluginUse::name) != 0)
+    throw Error(
+        ErrorCode::conflict,
+        "rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) + " already stacks",
+        "to change its options, set replace = \"" + name + "\"", rung.where);
   stack.spec.plugins.push_back(use);
   stack.origin[use.name] = "rung '" + rung.name + "' (" + rung.where + ")";
 }
@@ -215,11 +214,9 @@ class Expansion {
   static const Step& step_named(const std::string& name, const std::vector<Step>& steps, const Rung& rung) {
     const auto found = std::ranges::find(steps, name, &Step::name);
     if (found != steps.end()) return *found;
-    std::vector<std::string> names;
-    for (const auto& step : steps) names.push_back(step.name);
     throw Error(ErrorCode::unknown_name,
                 "rung '" + rung.name + "' is placed over '" + name + "', which is not a rung below it",
-                did_you_mean(name, names), rung.where);
+                did_you_mean(name, texts_of(steps, &Step::name)), rung.where);
   }
 
   static void refuse_over(const Rung& rung, const std::string& part) {
@@ -312,9 +309,8 @@ class Expansion {
     const RunSpec& before = variants_.at(static_cast<size_t>(variant.previous)).spec;
     for (const auto& use : variant.spec.plugins)
       if (!has(before.plugins, use)) variant.added.push_back(use);
-    const auto now = names_of(variant.spec.plugins);
-    for (const auto& name : names_of(before.plugins))
-      if (!std::ranges::count(now, name)) variant.removed.push_back(name);
+    for (const auto& [name, options] : before.plugins)
+      if (!std::ranges::count(variant.spec.plugins, name, &PluginUse::name)) variant.removed.push_back(name);
     variant.changed = difference(settings_of(before), settings_of(variant.spec));
   }
 

@@ -22,12 +22,6 @@ Json settings_of(const RunSpec& spec) {
   return settings;
 }
 
-std::vector<std::string> names_of(const std::vector<PluginUse>& plugins) {
-  std::vector<std::string> names;
-  for (const PluginUse& use : plugins) names.push_back(use.name);
-  return names;
-}
-
 bool has(const std::vector<PluginUse>& plugins, const PluginUse& wanted) {
   return std::ranges::any_of(plugins, [&](const PluginUse& use) {
     return use.name == wanted.name && use.options == wanted.options;

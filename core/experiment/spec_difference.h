@@ -6,7 +6,6 @@ namespace optrush {
 Json settings_of(const RunSpec&);
 /// The fields of `now` that differ from `before`, recursively.
 Json difference(const Json& before, const Json& now);
-std::vector<std::string> names_of(const std::vector<PluginUse>&);
 /// Whether the list has this plugin with equal options.
 bool has(const std::vector<PluginUse>&, const PluginUse& wanted);
 

@@ -74,9 +74,8 @@ std::string described(const Parameter& parameter, const Type& type) {
 }
 
 std::string expected(const Parameter& parameter) {
-  std::vector<std::string> texts;
-  for (const auto& type : alternatives(parameter.type)) texts.push_back(described(parameter, type));
-  return join(texts, " or ");
+  const auto text = [&](const Type& type) { return described(parameter, type); };
+  return join(texts_of(alternatives(parameter.type), text), " or ");
 }
 
 /// A hint if a field belongs into a nested table: "train = { micro_batch = ... }".
@@ -92,8 +91,7 @@ std::string misplaced(const std::string& name, const std::vector<Parameter>& fie
 
 Error unknown_field(const std::string& name, const std::vector<Parameter>& fields,
                     const std::string& subject) {
-  std::vector<std::string> names;
-  for (const auto& field : fields) names.push_back(field.name);
+  const auto names = texts_of(fields, &Parameter::name);
   if (const std::string present(present_name(name)); contains(names, present))
     return Error(ErrorCode::unknown_name,
                  "the field '" + name + "'" + (subject.empty() ? "" : " of " + subject) + " is now called '" +

@@ -5,6 +5,7 @@
 
 #include "base/contains.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -91,8 +92,7 @@ Json ScriptContext::argument(const OptionSchema& schema) {
 }
 
 void ScriptContext::refuse_unknown_arguments() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : arguments_.items()) names.push_back(name);
+  const auto names = texts_of(arguments_.items(), [](const auto& one) { return one.key(); });
   for (const auto& [name, text] : options_.arguments)
     if (!arguments_.contains(name))
       throw UsageError(

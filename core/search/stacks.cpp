@@ -13,9 +13,7 @@ std::vector<size_t> Stacks::choices() const {
 
 std::string Stacks::name(const Picks& picks) const {
   if (picks.empty()) return "base";
-  std::vector<std::string> names;
-  for (const Pick& pick : picks) names.push_back(name(pick));
-  return join(names, " + ");
+  return join(texts_of(picks, [&](const Pick& pick) { return name(pick); }), " + ");
 }
 
 std::string Stacks::change(const Picks& from, const Picks& to) const {

@@ -1,6 +1,7 @@
 #include "spec/model_kinds.h"
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/collective_spec.h"
 #include "spec/operator_spec.h"
@@ -49,12 +50,9 @@ void rename_old_kind(std::string& kind, Json& model) {
 }
 
 Json validate_model(const std::string& kind, const Json& model, const std::string& where) {
-  std::vector<std::string> names;
-  for (const auto& known : model_kinds()) {
+  for (const auto& known : model_kinds())
     if (known.name == kind) return known.validate(model, where);
-    names.push_back(known.name);
-  }
-  throw Error(ErrorCode::unknown_name, "unknown kind of model '" + kind + "'", did_you_mean(kind, names),
-              where);
+  throw Error(ErrorCode::unknown_name, "unknown kind of model '" + kind + "'",
+              did_you_mean(kind, texts_of(model_kinds(), &ModelKind::name)), where);
 }
 }  // namespace optrush

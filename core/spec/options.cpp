@@ -1,5 +1,6 @@
 #include "optrush/options.h"
 
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/value.h"
 
@@ -89,9 +90,7 @@ OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
 }
 
 Options::Options(const std::vector<OptionSchema>& schemas, const Json& given, const std::string& where) {
-  std::vector<std::string> names;
-  for (const auto& schema : schemas) names.push_back(schema.name);
-  check_keys(given, names, "option", "", where);
+  check_keys(given, texts_of(schemas, &OptionSchema::name), "option", "", where);
   for (const auto& schema : schemas) {
     const std::string subject = "option '" + schema.name + "'";
     if (const auto it = given.find(schema.name); it != given.end())

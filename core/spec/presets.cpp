@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -149,11 +150,7 @@ const std::vector<Preset>& llama_presets() {
   return presets;
 }
 
-std::vector<std::string> llama_preset_names() {
-  std::vector<std::string> names;
-  for (const auto& preset : llama_presets()) names.push_back(preset.name);
-  return names;
-}
+std::vector<std::string> llama_preset_names() { return texts_of(llama_presets(), &Preset::name); }
 
 const LlamaSpec& llama_preset(const std::string& name) {
   for (const auto& preset : llama_presets())

@@ -77,9 +77,7 @@ void add_name(NamesBy& all, const std::string& common, const std::string& name) 
 }
 
 std::string listed_names(const std::vector<std::string>& names) {
-  std::vector<std::string> texts;
-  for (const std::string& name : names) texts.push_back(name_in_text(name));
-  return join(texts);
+  return join(texts_of(names, name_in_text));
 }
 
 std::string markdown_cell(std::string_view text) {

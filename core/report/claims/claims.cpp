@@ -56,9 +56,8 @@ Claims claims_of(const Analysis& a) {
 }
 
 std::vector<std::string> findings(const Analysis& a) {
-  std::vector<std::string> texts;
-  for (const Claim& claim : claims_of(a)) texts.push_back(sentence(a, text_of(claim, Form::finding)));
-  return texts;
+  return texts_of(claims_of(a),
+                  [&](const Claim& claim) { return sentence(a, text_of(claim, Form::finding)); });
 }
 
 std::string finding_text(const Analysis& a) { return join(findings(a), " "); }
@@ -73,8 +72,7 @@ std::string headline(const Analysis& a) {
     claims.erase(std::next(least).base());
   }
   if (claims.empty()) claims.push_back(claims_of(a).front());
-  std::vector<std::string> clauses;
-  for (const Claim& claim : claims) clauses.push_back(text_of(claim, Form::clause));
-  return "On " + device_text(a.context) + ", " + join(clauses, "; ") + ".";
+  const auto clause = [](const Claim& claim) { return text_of(claim, Form::clause); };
+  return "On " + device_text(a.context) + ", " + join(texts_of(claims, clause), "; ") + ".";
 }
 }  // namespace optrush

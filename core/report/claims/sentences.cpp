@@ -57,9 +57,8 @@ std::string listed(std::vector<std::string> parts, Form form) {
 
 /// "A (1.234) and B (1.250)"
 std::string listed(const Numbers& numbers, int digits, Form form) {
-  std::vector<std::string> parts;
-  for (const auto& [name, number] : numbers) parts.push_back(name + " (" + fixed(number, digits) + ")");
-  return listed(std::move(parts), form);
+  const auto text = [&](const auto& each) { return each.first + " (" + fixed(each.second, digits) + ")"; };
+  return listed(texts_of(numbers, text), form);
 }
 
 /// "A (1.49x [1.35, 1.65], 54 % less memory)"

@@ -10,7 +10,8 @@ namespace optrush {
 namespace {
 /// The number of compared rows that follow their reference.
 std::string loss_lead(const Rows& rows) {
-  const auto broken = names_of(rows_where(rows, [](const Row& row) { return row.status == Status::broken; }));
+  const auto broken =
+      texts_of(rows_where(rows, [](const Row& row) { return row.status == Status::broken; }), &Row::name);
   const auto sound = std::ranges::count_if(
       rows, [](const Row* row) { return row->ok() && row->checked && row->variant != 0; });
   if (broken.empty() && sound == 0) return "This section shows the loss of every step.";
@@ -85,17 +86,17 @@ Section loss_section(const Family& family) {
       "It uses means because equally good runs drift apart at single steps. Exact plugins must match in "
       "every step."};
   for (const LossLine& line : loss_lines(family.rows)) {
-    const auto names = names_of(line.others);
+    const auto names = texts_of(line.others, &Row::name);
     if (!names.empty())
       section.bullets.push_back("In the chart, the curve of " + name_in_text(line.row->name) +
                                 (names.size() == 1 ? " covers the curve of " : " covers the curves of ") +
                                 listed_names(names) + ".");
   }
-  const auto equal = names_of(rows_where(
-      family.rows, [](const Row& row) { return !row.losses_apart.empty() && !differs_from_reference(row); }));
+  const Rows equal = rows_where(
+      family.rows, [](const Row& row) { return !row.losses_apart.empty() && !differs_from_reference(row); });
   if (!equal.empty())
     section.bullets.push_back("Losses equal to the reference bit for bit, in the steps that both have: " +
-                              listed_names(equal) + ".");
+                              listed_names(texts_of(equal, &Row::name)) + ".");
   return section;
 }
 

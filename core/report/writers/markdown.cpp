@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "analysis/numbers/format.h"
+#include "base/text.h"
 #include "report/sections/document.h"
 #include "report/writers/writers.h"
 
@@ -35,15 +36,12 @@ std::string markdown_section(const Section& section, const std::vector<std::stri
 }  // namespace
 
 std::string markdown_table(const Table& table) {
-  std::vector<std::string> titles, rules;
-  for (const auto& column : table.columns) {
-    titles.push_back(markdown_cell(column.title));
-    rules.emplace_back(column.number ? "---:" : ":---");
-  }
-  std::string text = row_of(titles) + row_of(rules);
+  using Column = Table::Column;
+  const auto title = [](const Column& column) { return markdown_cell(column.title); };
+  const auto rule = [](const Column& column) { return column.number ? "---:" : ":---"; };
+  std::string text = row_of(texts_of(table.columns, title)) + row_of(texts_of(table.columns, rule));
   for (const auto& row : table.rows) {
-    std::vector<std::string> cells;
-    for (const auto& cell : row) cells.push_back(markdown_cell(cell));
+    std::vector<std::string> cells = texts_of(row, markdown_cell);
     const auto number = static_cast<size_t>(&row - &table.rows.front());
     for (const Bars& bars : table.bars)
       // all bars have the same width

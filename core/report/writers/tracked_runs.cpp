@@ -19,9 +19,10 @@ void flatten_options(const std::string& name, const Json& value, Json& out) {
     for (const auto& [key, item] : value.items())
       flatten_options(name.empty() ? key : name + "." + key, item, out);
   } else if (value.is_array()) {
-    std::vector<std::string> items;
-    for (const auto& item : value) items.push_back(item.is_string() ? item.get<std::string>() : item.dump());
-    if (!items.empty()) out[name] = join(items);
+    const auto text = [](const Json& item) {
+      return item.is_string() ? item.get<std::string>() : item.dump();
+    };
+    if (!value.empty()) out[name] = join(texts_of(value, text));
   } else if (!value.is_null() && !(value.is_string() && value.get_ref<const std::string&>().empty())) {
     out[name] = value;
   }
