@@ -61,12 +61,11 @@ void add_open(const Analysis& a, Claims& claims) {
   else if (rows.size() == 1)
     text = "only " + name_in_text(rows.front()->name) + " succeeded: " + alone(*rows.front());
   else if (best != nullptr && best->base.speed->interval)
-    return claims.push_back(
-        {Weight::answer, Trains{.relation = relation_of(a, *best, best->base), .absolute = true}});
+    return add_trains(claims, Weight::answer, relation_of(a, *best, best->base), /*absolute=*/true);
   else if (best != nullptr)
     text = "no claim on speed yet: a claim needs " + std::to_string(kMinRounds) + " rounds; " +
            claim_needs(a) + "; nearest to a gain so far: " + seen(*best);
-  claims.push_back({Weight::answer, Open{std::move(text)}});
+  add_text(claims, Weight::answer, text);
 }
 
 void add_too_few(const Analysis& a, Claims& claims) {
@@ -76,7 +75,7 @@ void add_too_few(const Analysis& a, Claims& claims) {
   });
   if (rows.empty() || !a.experiment.until) return;
   const auto names = texts_of(rows, [](const Row* row) { return seen(*row); });
-  claims.push_back({Weight::detail, Open{"no claim on " + join(names) + ": " + claim_needs(a)}});
+  add_text(claims, Weight::detail, "no claim on " + join(names) + ": " + claim_needs(a));
 }
 
 std::string missing_warning(const Analysis& a) {
