@@ -11,7 +11,6 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "build_info.h"
-#include "cli/interrupted.h"
 #include "launch/run/job_secret.h"
 #include "machine/environment.h"
 #include "machine/installation.h"

@@ -6,7 +6,7 @@
 #include "analysis/numbers/format.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "cli/interrupted.h"
+#include "cli/commands.h"
 #include "launch/folder.h"
 #include "launch/schedule/disk_space.h"
 #include "launch/schedule/estimate.h"
