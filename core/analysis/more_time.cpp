@@ -1,9 +1,8 @@
-#include "analysis/more_time.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "analysis/analysis.h"
 #include "analysis/numbers/format.h"
 
 namespace optrush {

@@ -1,5 +1,3 @@
-#include "analysis/paired_speed.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>

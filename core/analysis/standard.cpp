@@ -1,5 +1,3 @@
-#include "analysis/standard.h"
-
 #include <algorithm>
 #include <boost/math/special_functions/digamma.hpp>
 #include <boost/math/special_functions/trigamma.hpp>

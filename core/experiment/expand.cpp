@@ -391,6 +391,18 @@ std::vector<Variant> expand(const Experiment& experiment, const std::set<std::st
   return variants;
 }
 
+Experiment each_alone(const Experiment& experiment, const SearchRequest& request) {
+  Experiment alone = experiment;
+  Part ladder;
+  for (const auto& axis : request.axes)
+    for (const Rung& rung : axis) {
+      ladder.rungs.push_back(rung);
+      ladder.rungs.back().over = "base";
+    }
+  alone.parts = {ladder};
+  return alone;
+}
+
 bool is_made_by_program(const Variant& variant, const RunSpec& spec) {
   if (!variant.external) return false;
   const bool of_reference = spec.purpose == Purpose::repeat && spec.round > 0;

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "experiment/search_request.h"
+#include "experiment/experiment.h"
 #include "search/search.h"
 
 namespace optrush {

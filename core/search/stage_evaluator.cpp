@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "analysis/analysis.h"
-#include "analysis/more_time.h"
 #include "analysis/numbers/format.h"
 #include "analysis/numbers/verdict.h"
 #include "base/text.h"

@@ -9,7 +9,6 @@
 #include "../support/error_of.h"
 #include "base/files.h"
 #include "optrush/spec.h"
-#include "spec/learning_rate.h"
 #include "spec/spec_json.h"
 #include "support/folders.h"
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "analysis/more_time.h"
 #include "analysis/numbers/format.h"
 #include "base/text.h"
 #include "report/claims/claims.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analysis/measured_row.h"
+#include "analysis/checked_rows.h"
 #include "analysis/numbers/format.h"
 #include "base/text.h"
 
