@@ -49,7 +49,7 @@ struct Function {
   std::string owner, name;  ///< owner: class of a method; empty for a function of the module
   std::string doc;
   std::vector<Parameter> parameters;
-  std::string returns, returns_doc;
+  std::string returns;
   Object (*call)(ScriptContext&, const Call&) = nullptr;
   bool property = false;  ///< called as report.folder instead of report:folder()
 
