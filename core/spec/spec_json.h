@@ -60,6 +60,4 @@ RunSpec merged(const RunSpec& base, const Json& settings, const std::string& whe
 /// The fields of "run", "train", "data", "validate", "save", "rope_scaling" or a kind of model, in order, for
 /// docs and editor stubs. Their types are those of options, and "object".
 std::vector<OptionSchema> spec_fields(const std::string& section);
-/// docs/schema/run_spec.schema.json, generated from the same fields.
-Json run_spec_schema();
 }  // namespace optrush
