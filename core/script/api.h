@@ -10,6 +10,7 @@ class ScriptContext;
 
 /// A checked call of a bound function.
 struct Call {
+  std::string name;        ///< of the function
   Object* self = nullptr;  ///< the object of a method
   LuaTable arguments;      ///< arguments by parameter name
   std::string where;       ///< script:line

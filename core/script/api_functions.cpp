@@ -61,13 +61,13 @@ std::vector<Function> functions_of_module() {
              .doc = "preset; nil: the default fields",
              .choices = llama_preset_names()},
             {"fields", "LlamaFields?", "fields that differ from the preset"}}),
-      rush("operator", functions::operator_alone, "Model",
+      rush("operator", functions::one_alone, "Model",
            "A single operator of the block on seeded random activations, without data. Its loss is the "
            "mean square of the output; each of the micro_batch x seq_len positions counts as a token. The "
            "report includes the bytes and FLOPs that it needs.",
            {{.name = "op", .type = "string", .doc = "operator", .choices = op_names("operator")},
             {"fields", "OperatorFields?", "sizes"}}),
-      rush("collective", functions::collective_alone, "Model",
+      rush("collective", functions::one_alone, "Model",
            "A single collective among all ranks of a run (train.world_size), without data. Its result is "
            "checked before the first step. The report has its bandwidth and latency.",
            {{.name = "op", .type = "string", .doc = "collective", .choices = op_names("collective")},
@@ -80,15 +80,15 @@ std::vector<Function> functions_of_module() {
            {{"model", "Model", "model from rush.llama or rush.checkpoint"}}),
       rush("random", functions::random, "Data", "Seeded random tokens of the model's vocabulary.",
            {{"options", "RandomOptions?", "no options"}}),
-      rush("text", functions::text, "Data",
+      rush("text", functions::files, "Data",
            "UTF-8 text from a file, a folder or a corpus: one token per byte, or the tokens of a "
            "checkpoint's tokenizer.",
            of_files),
-      rush("documents", functions::documents, "Data",
+      rush("documents", functions::files, "Data",
            "Documents for fine-tuning: a file with one JSON object per line, or each file of a folder or "
            "a corpus.",
            of_files),
-      rush("preferences", functions::preferences, "Data",
+      rush("preferences", functions::files, "Data",
            "Preference pairs: a file with one JSON object per line, or the files of a folder or a corpus. "
            "In a folder, the second half of each text is the chosen answer to its first half.",
            of_files),
