@@ -37,7 +37,6 @@ struct TimeToLoss {
   bool enough_steps = true;      ///< false: there are fewer steps than kSmoothedSteps
   bool validated = false;        ///< by the validation loss; otherwise by the smoothed training loss
   double last = 0;               ///< the final loss of that kind
-  double since_before = 0;       ///< seconds from the last loss above the target (or the start) to the target
 };
 
 /// For one run; none if it has no losses.

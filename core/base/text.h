@@ -23,8 +23,8 @@ std::vector<std::string> texts_of(const auto& items, auto make) {
 }
 /// The parts of a text between separators: one more than there are separators.
 std::vector<std::string> split(std::string_view text, std::string_view separator);
-/// "wide_swiglu" becomes "WideSwiglu".
-std::string camel_case(std::string_view name);
+/// The words of ASCII letters and digits in a text, in lower case: "A100-80GB" becomes "a100" and "80gb".
+std::vector<std::string> plain_words(std::string_view text);
 /// A duration for people: "0.4 s", "12 s", "3 min 5 s", "1 h 2 min".
 std::string clock_time(double seconds);
 /// The present time in UTC: "2026-08-01T12:00:00Z".

@@ -1,5 +1,6 @@
 #include "authoring/stubs.h"
 
+#include "authoring/new_plugin.h"
 #include "base/text.h"
 #include "script/api.h"
 #include "script/functions.h"

@@ -253,19 +253,15 @@ Section published_section(const Analysis& a) {
 
 std::vector<std::string> warnings_of(const Analysis& a) {
   constexpr double kFar = 0.1;
-  std::vector<std::string> warnings;
   if (std::ranges::none_of(a.rows, [](const Row& row) { return row.tokens_per_second.has_value(); }))
-    return warnings;  // nothing was timed, so there is nothing to doubt
+    return {};  // nothing was timed, so there is nothing to doubt
+  std::vector<std::string> warnings;
   // The probe measures the CPU. For runs on a GPU, the steps show how steady it was.
-  if (const std::string noise = a.gpu     ? gpu_warning(*a.gpu)
-                                : a.noise ? noise_warning(*a.noise)
-                                          : "";
-      !noise.empty())
-    warnings.push_back(noise);
-  if (const std::string text = a.gpu ? short_steps_warning(*a.gpu) : ""; !text.empty())
-    warnings.push_back(text);
-  if (const std::string text = disturbed_warning(disturbed_rounds(a.rows), !a.tried); !text.empty())
-    warnings.push_back(text);
+  if (a.gpu)
+    warnings = {gpu_warning(*a.gpu), short_steps_warning(*a.gpu)};
+  else if (a.noise)
+    warnings = {noise_warning(*a.noise)};
+  warnings.push_back(disturbed_warning(disturbed_rounds(a.rows), !a.tried));
   NamesBy rungs;
   for (const Row& row : a.rows)
     for (const auto& warning : row.warnings) add_name(rungs, warning, row.name);
@@ -274,7 +270,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     warnings.push_back("The speed of the base changed by " + change(a.drift->last / a.drift->first) +
                        " from its rounds to its last run, so the machine was not steady. Ratios within a "
                        "round cancel a slow change; a sudden change widens the intervals.");
-  if (std::string text = missing_warning(a); !text.empty()) warnings.push_back(std::move(text));
+  warnings.push_back(missing_warning(a));
+  std::erase(warnings, "");
   return warnings;
 }
 

@@ -17,15 +17,13 @@ std::string padded(const std::string& text, size_t width, bool to_the_right) {
 std::vector<std::string> lines_of(const std::string& text, size_t width) {
   std::vector<std::string> lines = {""};
   if (width == 0) return {text};
-  for (size_t start = 0; start <= text.size();) {
-    const size_t end = std::min(text.find(' ', start), text.size());
-    const std::string word = text.substr(start, end - start);
+  const auto words = split(text, " ");
+  for (size_t i = 0; i < words.size(); ++i) {
     std::string& line = lines.back();
-    if (!line.empty() && characters(line) + 1 + characters(word) > width)
-      lines.push_back(word);
+    if (!line.empty() && characters(line) + 1 + characters(words[i]) > width)
+      lines.push_back(words[i]);
     else
-      line += (start == 0 ? "" : " ") + word;
-    start = end + 1;
+      line += (i == 0 ? "" : " ") + words[i];
   }
   return lines;
 }
