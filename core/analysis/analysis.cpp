@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "analysis/checked_rows.h"
-#include "analysis/problem.h"
 #include "analysis/variant_runs.h"
 #include "machine/stand_in.h"
 #include "measure/cpu_info.h"

@@ -6,7 +6,6 @@
 #include "analysis/analysis.h"
 #include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "experiment/spec_difference.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

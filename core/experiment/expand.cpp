@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 
@@ -7,7 +6,6 @@
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
 #include "experiment/experiment.h"
-#include "experiment/spec_difference.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
@@ -325,15 +323,7 @@ class Expansion {
 /// "FlashAttention + bf16" becomes "flashattention-bf16". Characters that are not allowed in a file name
 /// become one dash.
 std::string slug(const std::string& name) {
-  std::string text;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80 && std::isalnum(byte) != 0)
-      text += static_cast<char>(std::tolower(byte));
-    else if (!text.empty() && text.back() != '-')
-      text += '-';
-  }
-  text = text.substr(0, kLongestSlug);
+  std::string text = join(plain_words(name), "-").substr(0, kLongestSlug);
   while (text.ends_with('-')) text.pop_back();
   return text.empty() ? "rung" : text;
 }

@@ -192,7 +192,6 @@ std::optional<Plan> optional_plan_from_json(const Json& json, const std::string&
   return json.is_null() ? std::nullopt : std::optional(plan_from_json(json, where));
 }
 
-Json to_json(const Plan& plan) { return record::written(plan); }
 Json to_json(const std::optional<Plan>& plan) { return plan ? to_json(*plan) : Json(); }
 
 std::string planned_peak_text(const PlannedMemory& memory) {

@@ -1,6 +1,6 @@
-#include "experiment/spec_difference.h"
-
 #include <algorithm>
+
+#include "experiment/experiment.h"
 
 namespace optrush {
 Json difference(const Json& before, const Json& now) {

@@ -5,7 +5,6 @@
 
 #include "analysis/gate/gate.h"
 #include "base/text.h"
-#include "experiment/spec_difference.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

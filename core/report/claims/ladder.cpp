@@ -5,7 +5,6 @@
 
 #include "analysis/numbers/format.h"
 #include "analysis/numbers/verdict.h"
-#include "analysis/problem.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
 
