@@ -176,6 +176,13 @@ std::vector<Parameter> experiment_fields(const Experiment& defaults) {
 
 std::vector<Class> api_classes() {
   const Experiment defaults;
+  const std::string memory =
+      "memory limit of a step in bytes, or \"20GB\"; default: 90 % of the GPU's memory, or a rank's share of "
+      "70 % of the free CPU memory";
+  const Parameter label = {
+      "label", "string",
+      "label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local'",
+      defaults.label};
   return {
       object("Model", "A model to train."),
       object("Data", "Training data."),
@@ -275,36 +282,30 @@ std::vector<Class> api_classes() {
       table("Problem", "Problem of rush.max_batch.",
             joined(base_settings(),
                    {{"rungs", "Rung[]?", "rungs to stack, as in a ladder"},
-                    {"memory", "number|string?",
-                     "memory limit of a step in bytes, or \"20GB\"; default: 90 % of the GPU's "
-                     "memory, or a rank's share of 70 % of the free CPU memory"},
+                    {"memory", "number|string?", memory},
                     {"most", "integer", "largest micro-batch to try", functions::kMostSequences, 1,
                      functions::kMostSequences},
                     {"trial", "boolean",
                      "check the prediction with a run of two steps, and halve the batch until it "
                      "fits; --resume keeps the result",
                      false}})),
-      table(
-          "LadderOptions", "Options of exp:ladder for batch sizes.",
-          {choice("batch", "string",
-                  "same: as set by the rungs; max: each rung has the largest micro-batch, a power of two, "
-                  "that fits, and accumulates to the base's sequences per step",
-                  {"same", "max"}, "same"),
-           {"memory", "number|string?",
-            R"(for batch = "max": memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or a rank's share of 70 % of the free CPU memory)"},
-           {"trial", "boolean",
-            "for batch = \"max\": check the prediction with a run of two steps, and halve the batch until "
-            "it fits",
-            false}}),
+      table("LadderOptions", "Options of exp:ladder for batch sizes.",
+            {choice("batch", "string",
+                    "same: as set by the rungs; max: each rung has the largest micro-batch, a power of two, "
+                    "that fits, and accumulates to the base's sequences per step",
+                    {"same", "max"}, "same"),
+             {"memory", "number|string?", "for batch = \"max\": " + memory},
+             {"trial", "boolean",
+              "for batch = \"max\": check the prediction with a run of two steps, and halve the batch until "
+              "it fits",
+              false}}),
       table("RunOptions", "Options of exp:run.",
             {{"rounds", "integer?", "number of rounds; default: the experiment's number", nullptr, 1},
              {"within", "number?",
               "with at_most: run rounds until the intervals are this narrow; default: 0.03, which is ± 3 %",
               nullptr, 0.0001, 1},
              {"at_most", "number|string?", R"(time limit in seconds, or "90s", "5m", "1h"; excludes rounds)"},
-             {"label", "string",
-              "label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local'",
-              defaults.label},
+             label,
              {"interleave", "boolean?",
               "interleave the rungs of a round step by step; default: true on a CPU if they fit into memory "
               "together"},
@@ -322,9 +323,7 @@ std::vector<Class> api_classes() {
               kSearchUntil.within, 0.0001, 1},
              {"at_most", "number|string",
               R"(time limit of the whole search in seconds, or "90s", "20m", "1h")", kSearchUntil.at_most_s},
-             {"label", "string",
-              "label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local'",
-              defaults.label},
+             label,
              {"interleave", "boolean?",
               "interleave the stacks of a round step by step; default: as in exp:run"}}),
       result("Gpu", "A GPU.",

@@ -33,11 +33,13 @@ Function property(const char* owner, const char* name, Called call, const char* 
   made.property = true;
   return made;
 }
+}  // namespace
 
-std::vector<Function> functions_of_module() {
+std::vector<Function> api_functions() {
   const std::vector<Parameter> of_files = {
       {"source", "string|Corpus", "file, folder or corpus; relative paths start at the script's folder"},
       {"options", "TextOptions?", "selection of files in a folder"}};
+  const Parameter rungs = {"rungs", "Rung[]", "rungs, in order"};
   return {
       rush("experiment", functions::experiment, "Experiment",
            "Describes an experiment: its base, which is rung 0.",
@@ -122,12 +124,6 @@ std::vector<Function> functions_of_module() {
             {"default", "Scalar", "value without --arg"},
             {"choices", "list?", "allowed values of a string"}}),
       rush("plugins", functions::plugins, "PluginInfo[]", "The plugins that this build can use."),
-  };
-}
-
-std::vector<Function> functions_of_classes() {
-  const Parameter rungs = {"rungs", "Rung[]", "rungs, in order"};
-  return {
       method("Experiment", "ladder", functions::ladder, "Experiment",
              "Measures rungs, each stacked on the previous one.",
              {rungs, {"options", "LadderOptions?", "batch sizes"}}),
@@ -148,12 +144,5 @@ std::vector<Function> functions_of_classes() {
       method("Report", "report", functions::report, "Report", "Prints the table of the report and its path."),
       property("Report", "dir", functions::dir, "string", "The folder of the report."),
   };
-}
-}  // namespace
-
-std::vector<Function> api_functions() {
-  auto all = functions_of_module();
-  for (auto& function : functions_of_classes()) all.push_back(std::move(function));
-  return all;
 }
 }  // namespace optrush

@@ -34,7 +34,7 @@ bool fits(const LuaValue& value, const Type& type) {
   if (type.name == "table") return value.is_table();
   if (type.name == "list") return list;
   if (is_scalar(type.name)) {
-    const auto* json = std::get_if<Json>(&value.data);
+    const Json* json = value.plain();
     if (json == nullptr) return false;
     if (type.name == "string") return json->is_string();
     return type.name == "boolean" ? json->is_boolean() : json->is_number();
