@@ -37,31 +37,9 @@ void add_overfit(const Analysis& a, Claims& claims) {
                " one batch: the last loss is at most " + fixed(worst->second, 4) + required);
 }
 
-/// "A (12.0 s, 80 steps) and B (20.0 s, 100 steps) reach a loss of 2.5; not in every round: C (2.900)".
-/// `there`: rows that reach it, by time; `others`: last losses, the nearest first.
-std::string reaches_text(const std::string& target, const Rows& there, const Numbers& others,
-                         bool in_some_rounds, Form form) {
-  const auto text_of_row = [](const Row* row) {
-    return name_in_text(row->name) + " (" + text_of(row->time_to_loss) + ")";
-  };
-  const std::string text = there.empty()
-                               ? "no rung reaches " + target + (in_some_rounds ? " in every round" : "")
-                               : list_text(texts_of(there, text_of_row), form) +
-                                     (there.size() == 1 ? " reaches " : " reach ") + target;
-  if (others.empty()) return text;
-  return text + (there.empty() ? "; the last losses are " : "; not in every round: ") +
-         list_text(others, 3, form);
-}
-
-/// "A reaches a loss of 2.5 1.05x [1.02, 1.08] as soon as the base, at 0.97x its tokens/s"
-std::string exchange_text(const Relation& e, const Ratio& soon, const std::string& target, Form form) {
-  return e.name + " reaches " + target + " " + speed_text(soon, form) + " as soon as " + e.than +
-         (e.speed ? ", at " + speed_text(*e.speed, form) + " its tokens/s" : "") +
-         after(", ", verdict_text(soon, form));
-}
-
 /// Which rungs reach the target loss, of the base's task with the same kind of loss. If all take the same
-/// number of steps, the claims on speed are enough.
+/// number of steps, the claims on speed are enough. "A (12.0 s, 80 steps) and B (20.0 s, 100 steps) reach a
+/// loss of 2.5; not in every round: C (2.900)"; "A reaches a loss of 2.5 1.05x [1.02, 1.08] as soon as base".
 void add_time_to_loss(const Analysis& a, Claims& claims) {
   const auto first =
       std::ranges::find_if(a.rows, [](const Row& row) { return row.time_to_loss.has_value(); });
@@ -90,11 +68,24 @@ void add_time_to_loss(const Analysis& a, Claims& claims) {
     for (const Row* row : there)
       if (const auto& soon = row->base.time_to_loss; soon && soon->interval)
         add_claim(claims, soon->claim() ? Weight::answer : Weight::detail, [&](Form form) {
-          return exchange_text(relation_of(a, *row, row->base), *soon, target, form);
+          const Relation e = relation_of(a, *row, row->base);
+          return e.name + " reaches " + target + " " + speed_text(*soon, form) + " as soon as " + e.than +
+                 (e.speed ? ", at " + speed_text(*e.speed, form) + " its tokens/s" : "") +
+                 after(", ", verdict_text(*soon, form));
         });
+  const auto with_time = [](const Row* row) {
+    return name_in_text(row->name) + " (" + text_of(row->time_to_loss) + ")";
+  };
   if (!others.empty() || (!there.empty() && !equal))
-    add_claim(claims, Weight::answer,
-              [&](Form form) { return reaches_text(target, there, others, in_some_rounds, form); });
+    add_claim(claims, Weight::answer, [&](Form form) {
+      const std::string text = there.empty()
+                                   ? "no rung reaches " + target + (in_some_rounds ? " in every round" : "")
+                                   : list_text(texts_of(there, with_time), form) +
+                                         (there.size() == 1 ? " reaches " : " reach ") + target;
+      if (others.empty()) return text;
+      return text + (there.empty() ? "; the last losses are " : "; not in every round: ") +
+             list_text(others, 3, form);
+    });
   else if (any && there.empty())
     add_text(claims, Weight::answer,
              "the runs are too short to show whether a rung reaches " + target +
