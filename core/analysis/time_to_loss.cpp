@@ -65,10 +65,6 @@ std::vector<TimedLoss> losses_by_time(std::span<const StepResult> steps,
   return losses;
 }
 
-std::optional<double> loss_at(const std::vector<TimedLoss>& losses, double seconds) {
-  return loss_between(losses, seconds, &TimedLoss::seconds);
-}
-
 std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
   if (!has_times(run.steps)) return std::nullopt;
   const auto losses = losses_by_time(run.steps, run.validation);

@@ -24,9 +24,6 @@ struct TimedLoss {
 /// step on.
 std::vector<TimedLoss> losses_by_time(std::span<const StepResult>, std::span<const ValidationPoint>);
 
-/// The linearly interpolated loss after `seconds`; none before the first and after the last value.
-std::optional<double> loss_at(const std::vector<TimedLoss>&, double seconds);
-
 /// The time until the loss of a rung's runs is at or below a target.
 struct TimeToLoss {
   /// Seconds of the steps up to the target, warm-up included, validation excluded; none: not reached in every

@@ -70,6 +70,9 @@ TEST(LossesByTime, HasALossForEveryValidationOrStep) {
 
 TEST(LossesByTime, AreInterpolatedLinearly) {
   const std::vector<TimedLoss> losses = {{1, 10, 4}, {2, 20, 3}, {3, 40, 1}};
+  const auto loss_at = [](const std::vector<TimedLoss>& all, double seconds) {
+    return loss_between(all, seconds, &TimedLoss::seconds);
+  };
   EXPECT_EQ(loss_at(losses, 10), 4);
   EXPECT_EQ(loss_at(losses, 15), 3.5);
   EXPECT_EQ(loss_at(losses, 30), 2);

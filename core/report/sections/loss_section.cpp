@@ -139,9 +139,10 @@ Section time_section(const Analysis& a, const Family& family) {
                               "finished all its steps. It is interpolated between two losses."}};
   for (const Row* row : rows) {
     const auto losses = losses_by_time(row->steps, row->validation);
-    section.table->rows.push_back(
-        {row->name, or_unknown(loss_at(losses, shortest), [](double x) { return fixed(x, 4); }),
-         fixed(losses.back().loss, 4), duration(losses.back().seconds)});
+    section.table->rows.push_back({row->name,
+                                   or_unknown(loss_between(losses, shortest, &TimedLoss::seconds),
+                                              [](double x) { return fixed(x, 4); }),
+                                   fixed(losses.back().loss, 4), duration(losses.back().seconds)});
   }
   return section;
 }
