@@ -85,27 +85,23 @@ OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
   OptionSchema schema;
   schema.name = text_of(json, {.name = "name", .type = "string"}, "an option", where);
   const std::string subject = "option '" + schema.name + "'";
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_value, what, {}, where);
+  };
   if (!is_name(schema.name))
-    throw Error(ErrorCode::invalid_value,
-                subject + " must have a name of lower-case letters, digits and '_' that starts with a letter",
-                {}, where);
+    refuse(subject + " must have a name of lower-case letters, digits and '_' that starts with a letter");
   schema.type = text_of(json, {.name = "type", .type = "string", .choices = kTypes}, subject, where);
   schema.doc = text_of(json, {.name = "doc", .type = "string"}, subject, where);
   schema.min = bound(json, "min", schema, where);
   schema.max = bound(json, "max", schema, where);
   if (!schema.min.is_null() && !schema.max.is_null() && schema.min > schema.max)
-    throw Error(ErrorCode::invalid_value,
-                subject + " allows no value: min " + schema.min.dump() + " is above max " + schema.max.dump(),
-                {}, where);
+    refuse(subject + " allows no value: min " + schema.min.dump() + " is above max " + schema.max.dump());
   if (const auto it = json.find("choices"); it != json.end()) {
     if (schema.type != "string" && schema.type != "list")
-      throw Error(
-          ErrorCode::invalid_value,
-          "'choices' of " + subject + " are allowed for strings and lists only, not for type " + schema.type,
-          {}, where);
+      refuse("'choices' of " + subject + " are allowed for strings and lists only, not for type " +
+             schema.type);
     schema.choices = checked({.type = "list"}, *it, "'choices' of " + subject, where);
-    if (schema.choices.empty())
-      throw Error(ErrorCode::invalid_value, "'choices' of " + subject + " are empty", {}, where);
+    if (schema.choices.empty()) refuse("'choices' of " + subject + " are empty");
   }
   schema.effects = effects_of(json, schema, where);
   if (const auto it = json.find("default"); it != json.end() && !it->is_null())
