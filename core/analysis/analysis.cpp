@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "analysis/checked_rows.h"
-#include "analysis/problem.h"
 #include "analysis/variant_runs.h"
 #include "machine/stand_in.h"
 #include "measure/cpu_info.h"
@@ -190,12 +189,6 @@ class Analyzer {
   const VariantRuns runs_;
 };
 }  // namespace
-
-std::vector<std::string> names_of(const Rows& rows) {
-  std::vector<std::string> names;
-  for (const Row* row : rows) names.push_back(row->name);
-  return names;
-}
 
 const Row* row_named(const std::vector<Row>& rows, const std::string& name) {
   const auto it = std::ranges::find(rows, name, &Row::name);

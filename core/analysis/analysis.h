@@ -4,15 +4,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/gate/gate.h"
 #include "analysis/noise.h"
 #include "analysis/numbers/statistics.h"
-#include "analysis/paired_speed.h"
 #include "analysis/quality.h"
 #include "analysis/scaling.h"
-#include "analysis/standard.h"
 #include "analysis/time_to_loss.h"
 #include "results/stored.h"
 
@@ -32,6 +31,14 @@ struct Comparison {
   /// freezes parameters.
   std::optional<Worse> worse;
 };
+
+/// The steps of a round that were interleaved with those of other runs.
+struct InterleavedSamples {
+  std::string group;  ///< the group of runs that were interleaved with each other; "": the run was alone
+  /// Tokens/s of the timed steps by step number, in order; empty if the run was alone.
+  std::vector<std::pair<int64_t, double>> speed;
+};
+InterleavedSamples interleaved(const RunResult&);
 
 /// The check that a training learns one repeated batch (TrainSpec::overfit).
 struct Overfit {
@@ -147,7 +154,6 @@ Rows rows_where(const std::vector<Row>& rows, auto&& wanted) {
     if (std::invoke(wanted, row)) found.push_back(&row);
   return found;
 }
-std::vector<std::string> names_of(const Rows&);
 
 /// The speed of the base at the start, and when it runs again at the end.
 struct Drift {
@@ -193,6 +199,44 @@ struct Analysis : Stored {
 };
 
 Analysis analyze(Stored);
+
+/// The ratio of tokens/s over the rounds that both have; none without such a round. Each round is one sample:
+/// if both were interleaved, the median of the ratios step by step, otherwise the ratio of their medians.
+/// With at least kMinRounds interleaved rounds, only those count.
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& = {});
+
+/// One of the ratios of a comparison.
+using Quotient = std::optional<Ratio> Comparison::*;
+
+/// The standard of a single ratio of an experiment. If its rounds end when the intervals are narrow,
+/// intervals are wider, because they were looked at after each round.
+Standard standard_of(const Experiment&);
+
+/// The standard of all ratios of a report together: their number, and the variance that the pairs have in
+/// common in such ratios. Each has the standard of a single ratio before. A race makes no claims, so it keeps
+/// that one.
+Standard standard_together(const Analysis&, Quotient);
+
+/// The estimated seconds of additional rounds until each row that is ok shares kMinRounds rounds with its
+/// references, at the speed of the latest rounds; 0: all do.
+double seconds_to_claims(const Analysis&);
+
+/// "about 40 s", "about 4 min", "about 2.5 h"; rounded up.
+std::string about_time(double seconds);
+
+/// The difference between the problems of two variants, of one report or of two: "8 instead of 4 sequences
+/// per step"; empty if their speeds are comparable.
+std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
+                                   int64_t reference);
+/// Whether the two train different models, functions or tasks.
+bool other_function(const Plan&, const Plan&);
+/// Whether only one of the two freezes a part of the parameters. Their losses then show the choice of what is
+/// trained, not an error.
+bool other_parameters(const Plan&, const Plan&);
+/// Whether two specs train the same thing for the same number of steps.
+bool same_work(const RunSpec&, const RunSpec&);
+/// Whether losses of two specs are comparable: same model, data and lengths.
+bool same_task(const RunSpec&, const RunSpec&);
 
 /// The first row with this name; null: none.
 const Row* row_named(const std::vector<Row>&, const std::string& name);

@@ -4,10 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "analysis/measured_row.h"
-#include "analysis/problem.h"
 #include "base/number_text.h"
-#include "experiment/spec_difference.h"
 
 namespace optrush {
 namespace {

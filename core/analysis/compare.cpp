@@ -6,7 +6,6 @@
 #include <set>
 
 #include "analysis/numbers/format.h"
-#include "analysis/problem.h"
 #include "analysis/quantities.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"

@@ -1,4 +1,4 @@
-#include "analysis/measured_row.h"
+#include "analysis/checked_rows.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,9 +1,8 @@
-#include "analysis/problem.h"
-
 #include <algorithm>
 #include <set>
 #include <vector>
 
+#include "analysis/analysis.h"
 #include "base/text.h"
 #include "optrush/edit.h"
 #include "optrush/options.h"

@@ -6,7 +6,6 @@
 #include "analysis/analysis.h"
 #include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "experiment/spec_difference.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -139,8 +138,8 @@ class Finder {
 
   std::string name_of(const std::vector<ScalingPoint>& points) const {
     const Variant& rung = several(points);
-    const auto names = rung.external ? std::vector<std::string>() : names_of(connecting(points));
-    return names.empty() ? rung.name : join(names, " + ");
+    const auto uses = rung.external ? std::vector<PluginUse>() : connecting(points);
+    return uses.empty() ? rung.name : join(texts_of(uses, &PluginUse::name), " + ");
   }
 
   /// The options in which a series differs from `others`: "stage 3".

@@ -65,10 +65,6 @@ std::vector<TimedLoss> losses_by_time(std::span<const StepResult> steps,
   return losses;
 }
 
-std::optional<double> loss_at(const std::vector<TimedLoss>& losses, double seconds) {
-  return loss_between(losses, seconds, &TimedLoss::seconds);
-}
-
 std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
   if (!has_times(run.steps)) return std::nullopt;
   const auto losses = losses_by_time(run.steps, run.validation);
@@ -77,7 +73,6 @@ std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
   if (there != losses.end()) {
     result.seconds = there->seconds;
     result.steps = there->steps;
-    result.since_before = there->seconds - (there == losses.begin() ? 0 : std::prev(there)->seconds);
   }
   result.last = losses.empty() ? mean_loss(run.steps) : losses.back().loss;
   return result;
@@ -96,7 +91,6 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& roun
     always = always && one->seconds;
     if (one->seconds) seconds.push_back(*one->seconds);
     most = std::max(most, one->steps.value_or(0));
-    result->since_before = std::max(result->since_before, one->since_before);
   }
   if (result && always) {
     result->seconds = median(seconds);

@@ -24,9 +24,6 @@ struct TimedLoss {
 /// step on.
 std::vector<TimedLoss> losses_by_time(std::span<const StepResult>, std::span<const ValidationPoint>);
 
-/// The linearly interpolated loss after `seconds`; none before the first and after the last value.
-std::optional<double> loss_at(const std::vector<TimedLoss>&, double seconds);
-
 /// The time until the loss of a rung's runs is at or below a target.
 struct TimeToLoss {
   /// Seconds of the steps up to the target, warm-up included, validation excluded; none: not reached in every
@@ -37,7 +34,6 @@ struct TimeToLoss {
   bool enough_steps = true;      ///< false: there are fewer steps than kSmoothedSteps
   bool validated = false;        ///< by the validation loss; otherwise by the smoothed training loss
   double last = 0;               ///< the final loss of that kind
-  double since_before = 0;       ///< seconds from the last loss above the target (or the start) to the target
 };
 
 /// For one run; none if it has no losses.

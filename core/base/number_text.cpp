@@ -49,6 +49,10 @@ std::string scientific(double value, int digits) {
   return to_text(value, std::chars_format::scientific, digits);
 }
 
+std::string significant(double value, int digits) {
+  return to_text(value, std::chars_format::general, digits);
+}
+
 std::string exact_number(double value) { return to_text(value); }
 
 std::string bytes(double value) {
@@ -79,8 +83,7 @@ std::string percent(double fraction, int digits) { return fixed(fraction * 100, 
 std::string share_text(double fraction) {
   const double size = std::abs(fraction) * 100;
   if (size != 0 && size < 1e-3) return scientific(fraction);
-  return (size < 9.95 ? to_text(fraction * 100, std::chars_format::general, 2) : fixed(fraction * 100, 0)) +
-         " %";
+  return (size < 9.95 ? significant(fraction * 100, 2) : fixed(fraction * 100, 0)) + " %";
 }
 
 std::string change(double ratio, int digits) {

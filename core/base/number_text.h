@@ -10,6 +10,8 @@ std::string fixed(double value, int digits);
 std::string grouped(double value);
 /// "5.1e-03"
 std::string scientific(double value, int digits = 1);
+/// "0.0123", "12.3": this many significant digits.
+std::string significant(double value, int digits);
 /// The shortest text that parses to the same number, for CSV.
 std::string exact_number(double value);
 /// A number of bytes with units of powers of two and three significant digits: "1.55 GiB".

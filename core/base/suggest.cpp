@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
+#include <span>
+#include <utility>
 
+#include "base/contains.h"
 #include "base/text.h"
 
 namespace optrush {
@@ -43,34 +45,38 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 }
 
 namespace {
-/// Our name for a setting or value that has another name in other frameworks; "" for other words.
-std::string name_here(std::string_view word) {
-  static const std::map<std::string_view, std::string> kNames = {
-      {"batch_size", "micro_batch"},
-      {"per_device_train_batch_size", "micro_batch"},
-      {"micro_batch_size", "micro_batch"},
-      {"gradient_accumulation_steps", "accumulation"},
-      {"grad_accum", "accumulation"},
-      {"learning_rate", "lr"},
-      {"max_steps", "steps"},
-      {"max_length", "seq_len"},
-      {"max_seq_length", "seq_len"},
-      {"max_seq_len", "seq_len"},
-      {"sequence_length", "seq_len"},
-      {"block_size", "seq_len"},
-      {"context_length", "seq_len"},
-      {"gpu", "cuda"},
-      {"float64", "fp64"},
-      {"float32", "fp32"},
-      {"float16", "fp16"},
-      {"bfloat16", "bf16"}};
-  const auto known = kNames.find(word);
-  return known == kNames.end() ? std::string() : known->second;
+using Renamed = std::pair<std::string_view, std::string_view>;
+
+/// The names in other frameworks of our settings and values.
+constexpr Renamed kOfOthers[] = {{"batch_size", "micro_batch"},
+                                 {"per_device_train_batch_size", "micro_batch"},
+                                 {"micro_batch_size", "micro_batch"},
+                                 {"gradient_accumulation_steps", "accumulation"},
+                                 {"grad_accum", "accumulation"},
+                                 {"learning_rate", "lr"},
+                                 {"max_steps", "steps"},
+                                 {"max_length", "seq_len"},
+                                 {"max_seq_length", "seq_len"},
+                                 {"max_seq_len", "seq_len"},
+                                 {"sequence_length", "seq_len"},
+                                 {"block_size", "seq_len"},
+                                 {"context_length", "seq_len"},
+                                 {"gpu", "cuda"},
+                                 {"float64", "fp64"},
+                                 {"float32", "fp32"},
+                                 {"float16", "fp16"},
+                                 {"bfloat16", "bf16"}};
+constexpr Renamed kFormer[] = {{"turns", "interleave"}, {"--turns", "--interleave"}};
+
+/// The second name of a pair; "" if none has this first name.
+std::string_view renamed(std::span<const Renamed> pairs, std::string_view first) {
+  const auto found = std::ranges::find(pairs, first, &Renamed::first);
+  return found == pairs.end() ? std::string_view() : found->second;
 }
 }  // namespace
 
 std::string meant(std::string_view word, const std::vector<std::string>& candidates) {
-  if (auto here = name_here(word); std::ranges::count(candidates, here) > 0) return here;
+  if (const std::string here(renamed(kOfOthers, word)); contains(candidates, here)) return here;
   return nearest(word, candidates);
 }
 
@@ -87,11 +93,5 @@ std::string or_else(std::string hint, std::string_view way) {
   return hint.append(way);
 }
 
-std::string_view present_name(std::string_view former) {
-  constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {{"turns", "interleave"},
-                                                                        {"--turns", "--interleave"}};
-  const auto* const found =
-      std::ranges::find(kRenamed, former, &std::pair<std::string_view, std::string_view>::first);
-  return found == std::end(kRenamed) ? std::string_view() : found->second;
-}
+std::string_view present_name(std::string_view former) { return renamed(kFormer, former); }
 }  // namespace optrush

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <ctime>
@@ -25,14 +26,17 @@ std::vector<std::string> split(std::string_view text, std::string_view separator
   return parts;
 }
 
-std::string camel_case(std::string_view name) {
-  std::string text;
-  bool start = true;
-  for (const char c : name) {
-    if (c != '_') text += start && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    start = c == '_';
+std::vector<std::string> plain_words(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80 && std::isalnum(byte) != 0)
+      words.back() += static_cast<char>(std::tolower(byte));
+    else if (!words.back().empty())
+      words.emplace_back();
   }
-  return text;
+  if (words.back().empty()) words.pop_back();
+  return words;
 }
 
 std::string clock_time(double seconds) {

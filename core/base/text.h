@@ -1,5 +1,6 @@
 #pragma once
 #include <concepts>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,10 +15,16 @@ std::string counted(std::integral auto count, const std::string& noun) {
 inline std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 /// "a, b, c".
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+/// The text that `make` returns for each item, in order. `make` may be a member.
+std::vector<std::string> texts_of(const auto& items, auto make) {
+  std::vector<std::string> texts;
+  for (const auto& item : items) texts.emplace_back(std::invoke(make, item));
+  return texts;
+}
 /// The parts of a text between separators: one more than there are separators.
 std::vector<std::string> split(std::string_view text, std::string_view separator);
-/// "wide_swiglu" becomes "WideSwiglu".
-std::string camel_case(std::string_view name);
+/// The words of ASCII letters and digits in a text, in lower case: "A100-80GB" becomes "a100" and "80gb".
+std::vector<std::string> plain_words(std::string_view text);
 /// A duration for people: "0.4 s", "12 s", "3 min 5 s", "1 h 2 min".
 std::string clock_time(double seconds);
 /// The present time in UTC: "2026-08-01T12:00:00Z".

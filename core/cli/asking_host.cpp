@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "cli/interrupted.h"
+#include "cli/commands.h"
 #include "launch/ranks/launcher.h"
 #include "launch/run/restart.h"
 #include "launch/run/run_starter.h"

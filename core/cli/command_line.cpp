@@ -11,7 +11,6 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "build_info.h"
-#include "cli/interrupted.h"
 #include "launch/run/job_secret.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
@@ -57,9 +56,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
+  return texts_of(app.get_subcommands({}), [](const CLI::App* command) { return command->get_name(); });
 }
 
 /// Rewrites CLI11's "Could not convert: --within = 3%" with the option's type; other texts stay.

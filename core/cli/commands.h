@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "optrush/error.h"
+#include "process/process.h"
 
 namespace CLI {
 class App;
@@ -13,6 +15,18 @@ class App;
 
 namespace optrush {
 struct Installation;
+
+/// A signal ended the work early. Finished work is kept.
+class Interrupted : public Error {
+ public:
+  Interrupted(int signal, std::string cure)
+      : Error(ErrorCode::interrupted, "interrupted by " + describe_signal(signal), std::move(cure)),
+        signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
 
 // Each adds a subcommand, which runs during parsing and stores the exit code in `code`. Errors are thrown.
 /// `given_secret`: the value of OPTRUSH_JOB_SECRET

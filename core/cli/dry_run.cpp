@@ -2,11 +2,11 @@
 
 #include <iostream>
 
-#include "analysis/measured_row.h"
+#include "analysis/checked_rows.h"
 #include "analysis/numbers/format.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "cli/interrupted.h"
+#include "cli/commands.h"
 #include "launch/folder.h"
 #include "launch/schedule/disk_space.h"
 #include "launch/schedule/estimate.h"
@@ -21,8 +21,8 @@ namespace optrush {
 namespace {
 void add_slots(const Plan& plan, std::vector<std::string>& lines) {
   for (const PlannedSlot& slot : plan.slots) {
-    std::vector<std::string> wraps;
-    for (const auto& wrap : slot.wraps) wraps.push_back(wrap.plugin + " (" + wrap.phase + ")");
+    const auto wraps =
+        texts_of(slot.wraps, [](const auto& wrap) { return wrap.plugin + " (" + wrap.phase + ")"; });
     if (slot.base == "plain" && wraps.empty()) continue;
     lines.push_back("slot " + slot.slot + ": " + slot.base +
                     (wraps.empty() ? "" : ", wrapped by " + join(wraps)));
@@ -62,10 +62,8 @@ std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later,
                                     std::to_string(problem.seq_len)};
   const bool ranks = !plan.mesh.empty();
   if (ranks) {
-    std::vector<std::string> dimensions;
-    for (const MeshDimension& one : plan.mesh)
-      dimensions.push_back(one.name + " " + std::to_string(one.size));
-    lines.push_back(counted(problem.world_size, "rank") + ": " + join(dimensions, " x "));
+    const auto text = [](const MeshDimension& one) { return one.name + " " + std::to_string(one.size); };
+    lines.push_back(counted(problem.world_size, "rank") + ": " + join(texts_of(plan.mesh, text), " x "));
   }
   if (const auto& p = plan.parameters)
     lines.push_back((ranks ? "rank 0 has " : "") + grouped(static_cast<double>(p->count)) + " parameters, " +

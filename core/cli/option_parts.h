@@ -23,6 +23,12 @@ inline CLI::Validator zero_or_more() {
   return checked_number([](double number) { return number >= 0; }, "0 or more", "NONNEGATIVE");
 }
 
+/// An option with one value. `type`: of the value, for the help.
+template <class Value>
+CLI::Option* add_value(CLI::App& command, const std::string& name, Value& value, const std::string& type,
+                       const std::string& description) {
+  return command.add_option(name, value, description)->type_name(type);
+}
 /// An option that may be given several times, with one value each. `type`: of the value, for the help.
 inline CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vector<std::string>& values,
                                  const std::string& type, const std::string& description) {

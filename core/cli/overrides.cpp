@@ -53,8 +53,8 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
   const PluginDescription& plugin = catalogue.at(keys.front());
   if (keys.size() != 2) {
-    std::vector<std::string> options;
-    for (const auto& option : plugin.options) options.push_back(plugin.name + "." + option.name);
+    const auto options =
+        texts_of(plugin.options, [&](const auto& option) { return plugin.name + "." + option.name; });
     throw Error(ErrorCode::invalid_value, "'" + plugin.name + "' is a plugin",
                 options.empty() ? "it has no options" : "set one of its options: " + join(options), where);
   }

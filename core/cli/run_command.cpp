@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/dry_run.h"
-#include "cli/interrupted.h"
 #include "cli/option_parts.h"
 #include "cli/run_host.h"
 #include "launch/ranks/remote_ranks.h"
@@ -30,13 +29,13 @@ struct RunOptions {
   std::string script;  ///< as given: a path or @NAME
   fs::path out;
   Overrides overrides;
-  std::vector<std::string> only, plugin_path, arguments;
-  std::string preset, track;
+  RunRequest request;  ///< without what follows from the script and the machine
+  std::vector<std::string> plugin_path, arguments;
+  std::string preset;
   std::string again;                  ///< the command that runs what is missing
   std::optional<std::string> as_gpu;  ///< name of a card, or its memory
   std::string given_secret;           ///< OPTRUSH_JOB_SECRET
-  bool resume = false, retry = false, skip_missing = false, dry_run = false, json = false, costs = false,
-       verbose = false;
+  bool dry_run = false, json = false, costs = false, verbose = false;
 };
 
 void check_script(const fs::path& script) {
@@ -153,18 +152,16 @@ int run(const RunOptions& options) {
   const auto secret = [&] { return job_secret(options.given_secret, here->local_size == here->size); };
   if (here && here->rank > 0)
     return options.dry_run ? kOk : run_rank_agent(*here, sha256_file(path), worker_for_torch(), secret());
-  RunRequest request{.worker = worker_for_torch(),
-                     .reports = options.out.empty() ? default_reports(path, installation)
-                                                    : fs::absolute(options.out).lexically_normal(),
-                     .resume = options.resume,
-                     .retry = options.retry,
-                     .only = options.only,
-                     .skip_missing = options.skip_missing,
-                     .track = options.track,
-                     .probe_s = noise_seconds(),
-                     .as_gpu = options.as_gpu ? std::optional(planned_gpu(*options.as_gpu)) : std::nullopt};
+  RunRequest request = options.request;
+  request.worker = worker_for_torch();
+  request.reports = options.out.empty() ? default_reports(path, installation)
+                                        : fs::absolute(options.out).lexically_normal();
+  request.probe_s = noise_seconds();
   Overrides overrides = options.overrides;
-  if (options.as_gpu) overrides.device = "cuda";
+  if (options.as_gpu) {
+    request.as_gpu = planned_gpu(*options.as_gpu);
+    overrides.device = "cuda";
+  }
   const ScriptOptions script{options.plugin_path, installation.scripts, overrides.device.value_or(""),
                              options.preset, named(options.arguments)};
   if (options.dry_run) {
@@ -195,11 +192,9 @@ void add_run_command(CLI::App& app, int& code, const std::string& given_secret) 
   auto* command = app.add_subcommand("run", "run an experiment and write its report");
   command->add_option("script", options->script, "experiment (Lua), or @NAME of a shipped one")->required();
   command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans without running");
-  command
-      ->add_option("--as-gpu", options->as_gpu,
-                   "with --dry-run: plan for this GPU, present or not: h100, a100-40, rtx4090, ..., or "
-                   "its memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB")
-      ->type_name("GPU");
+  add_value(*command, "--as-gpu", options->as_gpu, "GPU",
+            "with --dry-run: plan for this GPU, present or not: h100, a100-40, rtx4090, ..., or its memory: "
+            "80 (a card sold as 80 GB), 79.1 (GiB), 80GB");
   command->add_option("--preset", options->preset, "preset of the experiment, if the script has presets");
   add_repeated(*command, "--arg", options->arguments, "NAME=VALUE", "argument for rush.arg in the script");
   command->add_flag("--json", options->json, "with --dry-run: print JSON");
@@ -207,9 +202,9 @@ void add_run_command(CLI::App& app, int& code, const std::string& given_secret) 
                     "with --dry-run: print launches, host waits, casts, bytes and FLOPs of each rung's step");
   add_repeated(*command, "--set", options->overrides.set, "KEY=VALUE",
                "override a setting: train.steps=20 or PLUGIN.OPTION=4");
-  add_repeated(*command, "--only", options->only, "RUNG",
+  add_repeated(*command, "--only", options->request.only, "RUNG",
                "run only the base and this rung, or all rungs that match a pattern ('fused*')");
-  command->add_flag("--skip-missing", options->skip_missing,
+  command->add_flag("--skip-missing", options->request.skip_missing,
                     "skip rungs that need a missing program, library or Python package");
   command
       ->add_option("--rounds", options->overrides.rounds, "number of rounds; each rung runs once per round")
@@ -217,38 +212,29 @@ void add_run_command(CLI::App& app, int& code, const std::string& given_secret) 
   command->add_option(
       "--within", options->overrides.within,
       "with --at-most: run rounds until every interval is this narrow; default: 0.03, which is ±3 %");
-  command
-      ->add_option("--at-most", options->overrides.at_most,
-                   "time limit, for example 90s, 5m, 1h; rounds until then, or until every interval is "
-                   "narrow (--within)")
-      ->type_name("TIME");
-  command
-      ->add_option("--interleave", options->overrides.interleave,
-                   "interleave the rungs of a round step by step: on, off or auto")
-      ->type_name("WHEN");
+  add_value(*command, "--at-most", options->overrides.at_most, "TIME",
+            "time limit, for example 90s, 5m, 1h; rounds until then, or until every interval is narrow "
+            "(--within)");
+  add_value(*command, "--interleave", options->overrides.interleave, "WHEN",
+            "interleave the rungs of a round step by step: on, off or auto");
   command->add_flag("--trace", options->overrides.trace,
                     "write a Chrome trace of one additional step in each rung's first round");
   command->add_option("--label", options->overrides.label,
                       "name of the report; default: local, which the next run replaces");
-  auto* resume = command->add_flag("--resume", options->resume, "run only the missing runs of the report");
+  auto* resume =
+      command->add_flag("--resume", options->request.resume, "run only the missing runs of the report");
   command
-      ->add_flag("--retry", options->retry,
+      ->add_flag("--retry", options->request.retry,
                  "with --resume: rerun failed runs, and the runs interleaved with them")
       ->needs(resume);
-  command
-      ->add_option("--max-restarts", options->overrides.max_restarts,
-                   "start a run that saves its state again from it, up to N times, after a fault")
-      ->check(zero_or_more())
-      ->type_name("N");
-  command
-      ->add_option("--track", options->track,
-                   "write the steps as they are made for a tracker: tensorboard or wandb (offline)")
-      ->check(CLI::IsMember({"tensorboard", "wandb"}))
-      ->type_name("TRACKER");
-  command
-      ->add_option("--out", options->out,
-                   "folder for reports; default: reports/ of the script's project, or ./reports")
-      ->type_name("FOLDER");
+  add_value(*command, "--max-restarts", options->overrides.max_restarts, "N",
+            "start a run that saves its state again from it, up to N times, after a fault")
+      ->check(zero_or_more());
+  add_value(*command, "--track", options->request.track, "TRACKER",
+            "write the steps as they are made for a tracker: tensorboard or wandb (offline)")
+      ->check(CLI::IsMember({"tensorboard", "wandb"}));
+  add_value(*command, "--out", options->out, "FOLDER",
+            "folder for reports; default: reports/ of the script's project, or ./reports");
   add_plugin_path(*command, options->plugin_path);
   command->add_option("--device", options->overrides.device, "auto, cpu or cuda");
   command->add_option("--threads", options->overrides.threads,

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/interrupted.h"
+#include "cli/commands.h"
 #include "launch/folder.h"
 #include "launch/schedule/needs.h"
 #include "launch/tracker/live_tracker.h"

@@ -9,7 +9,6 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "cli/commands.h"
-#include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
 #include "launch/ranks/rank_run.h"
 #include "launch/run/result.h"

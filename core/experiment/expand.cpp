@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 
@@ -7,7 +6,6 @@
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
 #include "experiment/experiment.h"
-#include "experiment/spec_difference.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
@@ -32,7 +30,7 @@ void remove_plugin(Stack& stack, const std::string& plugin, const std::string& k
   if (std::erase_if(stack.spec.plugins, [&](const PluginUse& use) { return use.name == plugin; }) != 0 ||
       may_be_missing.contains(plugin))
     return;
-  auto stacked = names_of(stack.spec.plugins);
+  auto stacked = texts_of(stack.spec.plugins, &PluginUse::name);
   if (stack.external) {
     auto& changes = stack.external->changes;
     if (std::erase_if(changes, [&](const ProgramChange& change) { return change.rung == plugin; }) != 0)
@@ -49,12 +47,11 @@ void remove_plugin(Stack& stack, const std::string& plugin, const std::string& k
 }
 
 void add_plugin(Stack& stack, const PluginUse& use, const Rung& rung) {
-  for (const auto& name : names_of(stack.spec.plugins))
-    if (name == use.name)
-      throw Error(ErrorCode::conflict,
-                  "rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) +
-                      " already stacks",
-                  "to change its options, set replace = \"" + name + "\"", rung.where);
+  if (const auto& name = use.name; std::ranges::count(stack.spec.plugins, name, &PluginUse::name) != 0)
+    throw Error(
+        ErrorCode::conflict,
+        "rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) + " already stacks",
+        "to change its options, set replace = \"" + name + "\"", rung.where);
   stack.spec.plugins.push_back(use);
   stack.origin[use.name] = "rung '" + rung.name + "' (" + rung.where + ")";
 }
@@ -215,11 +212,9 @@ class Expansion {
   static const Step& step_named(const std::string& name, const std::vector<Step>& steps, const Rung& rung) {
     const auto found = std::ranges::find(steps, name, &Step::name);
     if (found != steps.end()) return *found;
-    std::vector<std::string> names;
-    for (const auto& step : steps) names.push_back(step.name);
     throw Error(ErrorCode::unknown_name,
                 "rung '" + rung.name + "' is placed over '" + name + "', which is not a rung below it",
-                did_you_mean(name, names), rung.where);
+                did_you_mean(name, texts_of(steps, &Step::name)), rung.where);
   }
 
   static void refuse_over(const Rung& rung, const std::string& part) {
@@ -312,9 +307,8 @@ class Expansion {
     const RunSpec& before = variants_.at(static_cast<size_t>(variant.previous)).spec;
     for (const auto& use : variant.spec.plugins)
       if (!has(before.plugins, use)) variant.added.push_back(use);
-    const auto now = names_of(variant.spec.plugins);
-    for (const auto& name : names_of(before.plugins))
-      if (!std::ranges::count(now, name)) variant.removed.push_back(name);
+    for (const auto& [name, options] : before.plugins)
+      if (!std::ranges::count(variant.spec.plugins, name, &PluginUse::name)) variant.removed.push_back(name);
     variant.changed = difference(settings_of(before), settings_of(variant.spec));
   }
 
@@ -329,15 +323,7 @@ class Expansion {
 /// "FlashAttention + bf16" becomes "flashattention-bf16". Characters that are not allowed in a file name
 /// become one dash.
 std::string slug(const std::string& name) {
-  std::string text;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x80 && std::isalnum(byte) != 0)
-      text += static_cast<char>(std::tolower(byte));
-    else if (!text.empty() && text.back() != '-')
-      text += '-';
-  }
-  text = text.substr(0, kLongestSlug);
+  std::string text = join(plain_words(name), "-").substr(0, kLongestSlug);
   while (text.ends_with('-')) text.pop_back();
   return text.empty() ? "rung" : text;
 }
@@ -393,6 +379,18 @@ std::vector<Variant> expand(const Experiment& experiment, const std::set<std::st
   auto variants = expansion.release();
   check_seeds(experiment, variants);
   return variants;
+}
+
+Experiment each_alone(const Experiment& experiment, const SearchRequest& request) {
+  Experiment alone = experiment;
+  Part ladder;
+  for (const auto& axis : request.axes)
+    for (const Rung& rung : axis) {
+      ladder.rungs.push_back(rung);
+      ladder.rungs.back().over = "base";
+    }
+  alone.parts = {ladder};
+  return alone;
 }
 
 bool is_made_by_program(const Variant& variant, const RunSpec& spec) {

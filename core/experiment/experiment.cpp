@@ -1,11 +1,11 @@
 #include "experiment/experiment.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <vector>
 
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
@@ -21,20 +21,6 @@ double seconds_in(std::string_view unit) {
   if (unit.empty() || unit == "s") return 1;
   if (unit == "m" || unit == "min") return 60;
   return unit == "h" ? 3600 : 0;
-}
-
-/// Splits "A100-80GB" into "a100" and "80gb". Lower case, because the case varies between names of devices.
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words(1);
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (std::isalnum(byte) != 0)
-      words.back() += static_cast<char>(std::tolower(byte));
-    else if (!words.back().empty())
-      words.emplace_back();
-  }
-  if (words.back().empty()) words.pop_back();
-  return words;
 }
 }  // namespace
 
@@ -106,7 +92,7 @@ static Record<Part> record_of(const Part*) {
       .field("view", &T::view, "layout of a grid in the report");
 }
 
-static Record<Experiment> record_of(const Experiment*) {
+Record<Experiment> record_of(const Experiment*) {
   using T = Experiment;
   return Record<T>::given("experiment")
       .field("name", &T::name, "name of the experiment", {.required = true})
@@ -134,7 +120,7 @@ static Record<Experiment> record_of(const Experiment*) {
       .field("currency", &T::currency, "currency of the price");
 }
 
-static Record<Variant> record_of(const Variant*) {
+Record<Variant> record_of(const Variant*) {
   using T = Variant;
   return Record<T>::given("variant")
       .field("index", &T::index, "line of the report; 0 is the base", {.required = true, .min = 0})
@@ -155,7 +141,7 @@ static Record<Variant> record_of(const Variant*) {
 }
 
 bool Published::comparable_with(const std::string& device) const {
-  const auto wanted = words_of(on.substr(0, on.find(','))), given = words_of(device);
+  const auto wanted = plain_words(on.substr(0, on.find(','))), given = plain_words(device);
   return !wanted.empty() && std::ranges::all_of(wanted, [&](const std::string& word) {
     return std::ranges::find(given, word) != given.end();
   });
@@ -184,11 +170,9 @@ void set_seeds(const Json& given, Experiment& experiment, const std::string& whe
   experiment.seeds = std::move(seeds);
 }
 
-Json to_json(const Experiment& experiment) { return record::written(experiment); }
 Experiment experiment_from_json(const Json& json, const std::string& where) {
   return fields_of<Experiment>().read(json, where);
 }
-Json to_json(const Variant& variant) { return record::written(variant); }
 Variant variant_from_json(const Json& json, const std::string& where) {
   return fields_of<Variant>().read(json, where);
 }

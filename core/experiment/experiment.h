@@ -164,13 +164,35 @@ struct Expanded {
   explicit Expanded(Experiment one) : experiment(std::move(one)), variants(expand(experiment)) {}
 };
 
+/// Default precision of each stage of a search, and default time limit of the whole search.
+inline constexpr Until kSearchUntil = {.within = 0.02, .at_most_s = 1200};
+
+/// The stacks of a search: of each axis one rung or none, on top of the experiment's base. Experiment::until
+/// limits the search.
+struct SearchRequest {
+  std::vector<std::vector<Rung>> axes;
+  std::optional<double> memory_bytes;  ///< limit for the predicted memory of a stack
+};
+/// The experiment with each rung of the search alone on top of the base.
+Experiment each_alone(const Experiment&, const SearchRequest&);
+
 /// Sets seeds and the number of rounds from a list of seeds, or a number of them from train.seed on.
 void set_seeds(const Json& seeds, Experiment&, const std::string& where);
 
-Json to_json(const Experiment&);
+Record<Experiment> record_of(const Experiment*);
 Experiment experiment_from_json(const Json&, const std::string& where);
-Json to_json(const Variant&);
+Record<Variant> record_of(const Variant*);
 Variant variant_from_json(const Json&, const std::string& where);
+
+/// The settings of a spec in the form of a rung's settings: {"model": ..., "train": ..., "device": ...}.
+Json settings_of(const RunSpec&);
+/// The fields of `now` that differ from `before`, recursively.
+Json difference(const Json& before, const Json& now);
+/// Whether the list has this plugin with equal options.
+bool has(const std::vector<PluginUse>&, const PluginUse& wanted);
+
+/// A rung that turns the stack of `from` into the stack of `to`, for any stacks.
+Rung rung_between(const Variant& from, const Variant& to, std::string name);
 
 /// The folder name of a run: "03-flash-attention-r1", "03-flash-attention-probe".
 std::string run_id(const Variant&, const RunSpec&);

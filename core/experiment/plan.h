@@ -120,7 +120,6 @@ using Plans = std::vector<std::optional<Plan>>;
 Plan plan_from_json(const Json&, const std::string& where);
 /// None for null.
 std::optional<Plan> optional_plan_from_json(const Json&, const std::string& where);
-Json to_json(const Plan&);
 Json to_json(const std::optional<Plan>&);
 
 Record<MeshDimension> record_of(const MeshDimension*);

@@ -1,6 +1,6 @@
-#include "experiment/spec_difference.h"
-
 #include <algorithm>
+
+#include "experiment/experiment.h"
 
 namespace optrush {
 Json difference(const Json& before, const Json& now) {
@@ -20,12 +20,6 @@ Json settings_of(const RunSpec& spec) {
   for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
     settings[key] = all.at(key);
   return settings;
-}
-
-std::vector<std::string> names_of(const std::vector<PluginUse>& plugins) {
-  std::vector<std::string> names;
-  for (const PluginUse& use : plugins) names.push_back(use.name);
-  return names;
 }
 
 bool has(const std::vector<PluginUse>& plugins, const PluginUse& wanted) {

@@ -26,8 +26,6 @@ void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalog
   throw Error(e.code(), all);
 }
 
-void check_stack(const Variant& variant, const Catalogue& catalogue) { check_stacks({variant}, catalogue); }
-
 void check_dtype(const Json& settings, const std::function<Catalogue()>& catalogue,
                  const std::string& where) {
   const Json::json_pointer place("/train/dtype");

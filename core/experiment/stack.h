@@ -8,7 +8,6 @@ namespace optrush {
 /// Throws an Error if stacked plugins conflict or lack a plugin that they require. It lists each conflict
 /// with both plugins, and with the place of the first rung that has it.
 void check_stacks(const std::vector<Variant>&, const Catalogue&);
-void check_stack(const Variant&, const Catalogue&);
 
 /// Throws an Error if `settings` request a dtype for parameters that is only available through a plugin; the
 /// remedy names the plugin. The catalogue is read only in that case.

@@ -28,8 +28,7 @@ std::string write_files(const fs::path& folder, const Analysis& analysis, ChartP
   auto results = std::async(std::launch::async, [&] { write_results(folder / "results.json", analysis); });
   const Document document = make_document(analysis);
   const std::vector<Chart> charts = charts_of(analysis);
-  std::vector<std::string> names;
-  for (const auto& chart : charts) names.push_back(chart.name);
+  std::vector<std::string> names = texts_of(charts, &Chart::name);
   if (!charts.empty()) drawing.begin(analysis, charts, html(document, names), png);
   write_file(folder / "results.csv", csv(analysis));
   const Summary summary = summary_of(analysis);

@@ -64,7 +64,7 @@ Record<PythonContext> record_of(const PythonContext*) {
              {.promised = true});
 }
 
-static Record<Context> record_of(const Context*) {
+Record<Context> record_of(const Context*) {
   return Record<Context>("the context",
                          "The machine and the software that a report was made with. `optrush doctor --json` "
                          "writes it; an experiment adds date, commit and script.")
@@ -115,6 +115,4 @@ Context context_from_json(const Json& json, const std::string& where) {
                 "restore it, or remove it and recreate it with --resume", where);
   return fields_of<Context>().read(json, where);
 }
-
-Json context_schema() { return record::of_file("context", "Context", fields_of<Context>().schema()); }
 }  // namespace optrush

@@ -69,6 +69,5 @@ struct Context {
 /// Throws an Error that names a field of another type. Fields may be missing: earlier builds did not write
 /// them, or the inspection of the machine failed.
 Context context_from_json(const Json&, const std::string& where);
-/// docs/schema/context.schema.json, generated from the declaration.
-Json context_schema();
+Record<Context> record_of(const Context*);
 }  // namespace optrush

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "spec/record.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -12,7 +11,7 @@ double quantile(const std::vector<double>& sorted, double share) {
 }
 }  // namespace
 
-static Record<NoiseLine> record_of(const NoiseLine*) {
+Record<NoiseLine> record_of(const NoiseLine*) {
   using T = NoiseLine;
   return Record<T>::given("probe")
       .field("round", &T::round, "rounds before it", {.required = true, .min = 0})
@@ -34,10 +33,5 @@ NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Jso
   return {
       round,           quantile(pieces, 0.1), quantile(pieces, 0.5), quantile(pieces, 0.9), std::move(before),
       std::move(after)};
-}
-
-Json to_json(const NoiseLine& line) { return fields_of<NoiseLine>().write(line); }
-NoiseLine noise_line_from_json(const Json& json, const std::string& where) {
-  return fields_of<NoiseLine>().read(json, where);
 }
 }  // namespace optrush

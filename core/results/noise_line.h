@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "optrush/json.h"
+#include "spec/record.h"
 
 namespace optrush {
 /// Settings of the machine that a report shows, with their JSON types. They are stored with the counters.
@@ -22,6 +22,5 @@ struct NoiseLine {
 
 /// Computes the percentiles from the nanoseconds of all pieces.
 NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Json after);
-Json to_json(const NoiseLine&);
-NoiseLine noise_line_from_json(const Json&, const std::string& where);
+Record<NoiseLine> record_of(const NoiseLine*);
 }  // namespace optrush

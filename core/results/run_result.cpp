@@ -226,19 +226,10 @@ Json costs_schema() {
             {"weight_casts", {{"type", "object"}}},
             {"operators", {{"type", "object"}}}}}};
 }
-
-Json cost_schema() {
-  return {{"type", "object"},
-          {"description", "null: does not apply to a CPU"},
-          {"required",
-           {"launches", "host_waits", "copies", "copied_bytes", "casts", "cast_bytes", "elementwise_bytes",
-            "matmul_flops", "attention_flops", "noted_flops"}},
-          {"additionalProperties", {{"type", {"integer", "null"}}}}};
-}
 }  // namespace
 
 /// The fields, in the order of the file.
-static Record<RunResult> record_of(const RunResult*) {
+Record<RunResult> record_of(const RunResult*) {
   return Record<R>(
              "a run's result",
              "Result of one run. A worker or an external rung writes it to result.json. Bytes and seconds "
@@ -396,18 +387,6 @@ RunResult run_result_from_json(const Json& json, const std::string& where) {
   } catch (const Json::exception& e) {
     throw Error(ErrorCode::invalid_file, std::string("invalid result of a run: ") + e.what(), {}, where);
   }
-}
-
-Json to_json(const RunResult& result) { return fields_of<RunResult>().write(result); }
-
-Json run_result_schema() {
-  Json schema = record::of_file("run_result", "RunResult", fields_of<RunResult>().schema());
-  schema["$defs"] = {{"rank", schema["properties"]["ranks"]["items"]},
-                     {"collective", schema["properties"]["collectives"]["items"]},
-                     {"cost", cost_schema()}};
-  schema["properties"]["ranks"]["items"] = {{"$ref", "#/$defs/rank"}};
-  schema["properties"]["collectives"]["items"] = {{"$ref", "#/$defs/collective"}};
-  return schema;
 }
 
 std::string unhealthy(const RunResult& result, TrainedBy trainer) {

@@ -205,15 +205,13 @@ Record<Collective> record_of(const Collective*);
 Record<StepResult> record_of(const StepResult*);
 Record<ValidationPoint> record_of(const ValidationPoint*);
 Record<SavedPoint> record_of(const SavedPoint*);
+Record<RunResult> record_of(const RunResult*);
 
 /// Sets fields that a stored step leaves out because they follow from others: a program without padding need
 /// not count positions. Throws an Error if the counts are impossible.
 void complete(StepResult&);
 /// Reads strictly: unknown keys, missing ones and wrong types are Errors with `where`.
 RunResult run_result_from_json(const Json&, const std::string& where);
-Json to_json(const RunResult&);
-/// docs/schema/run_result.schema.json, generated from the same declaration.
-Json run_result_schema();
 
 /// Which program trained. An external program need not report losses and gradient norms.
 enum class TrainedBy : uint8_t { worker, other_program };

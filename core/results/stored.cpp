@@ -215,7 +215,7 @@ Stored load_report(const fs::path& folder, const ResultParts& keep) {
   read_runs(journal, stored, keep);
   const fs::path noise = folder / "noise.jsonl";
   for (const Json& line : read_json_lines(noise))
-    stored.probes.push_back(noise_line_from_json(line, noise.string()));
+    stored.probes.push_back(fields_of<NoiseLine>().read(line, noise.string()));
   if (const fs::path tried = folder / "tried.json"; is_there(tried))
     stored.tried = fields_of<Tried>().read(journal.read(tried), tried.string());
   return stored;

@@ -10,6 +10,7 @@ class ScriptContext;
 
 /// A checked call of a bound function.
 struct Call {
+  std::string name;        ///< of the function
   Object* self = nullptr;  ///< the object of a method
   LuaTable arguments;      ///< arguments by parameter name
   std::string where;       ///< script:line
@@ -49,7 +50,7 @@ struct Function {
   std::string owner, name;  ///< owner: class of a method; empty for a function of the module
   std::string doc;
   std::vector<Parameter> parameters;
-  std::string returns, returns_doc;
+  std::string returns;
   Object (*call)(ScriptContext&, const Call&) = nullptr;
   bool property = false;  ///< called as report.folder instead of report:folder()
 

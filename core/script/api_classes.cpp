@@ -10,6 +10,19 @@ namespace optrush {
 namespace {
 using Kind = Class::Kind;
 
+using Fields = std::vector<Parameter>;
+
+Class object(const char* name, const char* doc) { return {Kind::object, name, doc, {}}; }
+Class table(const char* name, const char* doc, Fields fields = {}) {
+  return {Kind::table, name, doc, std::move(fields)};
+}
+Class result(const char* name, const char* doc, Fields fields) {
+  return {Kind::result, name, doc, std::move(fields)};
+}
+Class alias(const char* name, const char* doc, const char* type) {
+  return {Kind::alias, name, doc, {}, type};
+}
+
 /// Fields of a decoder that are tables, and their classes in Lua.
 constexpr std::pair<const char*, const char*> kTables[] = {{"rope_scaling", "RopeScaling"},
                                                            {"router", "Router"},
@@ -90,12 +103,13 @@ std::vector<Parameter> external_settings() {
   return fields;
 }
 
-Parameter effect_field(const Json& fallback, const std::string& type, const std::string& doc) {
-  return {.name = "effect",
-          .type = type,
-          .doc = doc,
-          .fallback = fallback,
-          .choices = {"rounding", "precision", "model"}};
+Parameter choice(const char* name, const char* type, const char* doc, std::vector<std::string> choices,
+                 Json fallback = {}) {
+  return {name, type, doc, std::move(fallback), nullptr, nullptr, std::move(choices)};
+}
+
+Parameter effect_field(const Json& fallback, const char* type, const char* doc) {
+  return choice("effect", type, doc, {"rounding", "precision", "model"}, fallback);
 }
 
 /// The fields of a program, for a base and for an external rung.
@@ -125,6 +139,7 @@ std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Pa
   first.insert(first.end(), second.begin(), second.end());
   return first;
 }
+
 std::vector<Parameter> experiment_fields(const Experiment& defaults) {
   std::vector<Parameter> fields = base_settings();
   fields.front() = {"model", "Model?", "model to train; required without program"};
@@ -136,54 +151,53 @@ std::vector<Parameter> experiment_fields(const Experiment& defaults) {
   return joined(
       std::move(fields),
       {{"rounds", "integer", "number of rounds; each rung runs once per round", defaults.rounds, 1},
-       {"seeds",
-        "integer|integer[]?",
+       {"seeds", "integer|integer[]?",
         "a seed for each round, which all rungs of the round train with: a list, or a number of seeds "
         "from train.seed on; sets the number of rounds",
-        {},
-        0},
+        nullptr, 0},
        {"validate", "ValidateOptions?", "loss on held-out data"},
        {"save", "SaveOptions?", "saved state, to continue from"},
        {"sample", "SampleOptions?", "prompts that the trained model continues"},
        {"start", "string|StartOptions?",
         "folder of a run with a saved state; every rung continues from its parameters, optimizer "
         "state and step number"},
-       {"target_loss",
-        "number?",
+       {"target_loss", "number?",
         "the report gives the training seconds of each rung until its validation loss reaches this; "
         "without validate, the mean training loss of 10 steps",
-        {},
-        0.000001},
-       {"stop_behind",
-        "number?",
+        nullptr, 0.000001},
+       {"stop_behind", "number?",
         "with target_loss: a run ends at that loss, or when it has trained this many times as long as "
         "the first run of its round that reached it; default: every run makes all steps",
-        {},
-        1},
-       {"price_per_hour",
-        "number?",
-        "price of the machine per hour; the report then has the price per million tokens",
-        {},
-        0},
+        nullptr, 1},
+       {"price_per_hour", "number?",
+        "price of the machine per hour; the report then has the price per million tokens", nullptr, 0},
        {"currency", "string", "currency of the price", defaults.currency}});
 }
 }  // namespace
 
 std::vector<Class> api_classes() {
   const Experiment defaults;
+  const std::string memory =
+      "memory limit of a step in bytes, or \"20GB\"; default: 90 % of the GPU's memory, or a rank's share of "
+      "70 % of the free CPU memory";
+  const Parameter label = {
+      "label", "string",
+      "label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local'",
+      defaults.label};
   return {
-      {Kind::object, "Model", "A model to train."},
-      {Kind::object, "Data", "Training data."},
-      {Kind::object, "Corpus",
-       "A text that is available on every machine, for rush.text and rush.documents."},
-      {Kind::object, "Rung", "A named change: plugins, settings, or both."},
-      {Kind::object, "Experiment", "A base and the rungs measured against it."},
-      {Kind::object, "Report", "The report of an experiment."},
-      {Kind::alias, "Scalar", "a number, a string, true or false", {}, "integer|number|string|boolean"},
-      {Kind::alias, "PluginUse", "a plugin: its name, or { name, options }", {}, "string|table"},
-      {Kind::table, "ExperimentOptions", "Options of rush.experiment.", experiment_fields(defaults)},
-      {Kind::table, "RungSettings", "Changes of a rung; other settings stay as in the rung below.",
-       joined(rung_settings(),
+      object("Model", "A model to train."),
+      object("Data", "Training data."),
+      object("Corpus", "A text that is available on every machine, for rush.text and rush.documents."),
+      object("Rung", "A named change: plugins, settings, or both."),
+      object("Experiment", "A base and the rungs measured against it."),
+      object("Report", "The report of an experiment."),
+      alias("Scalar", "a number, a string, true or false", "integer|number|string|boolean"),
+      alias("PluginUse", "a plugin: its name, or { name, options }", "string|table"),
+      table("ExperimentOptions", "Options of rush.experiment.", experiment_fields(defaults)),
+      table(
+          "RungSettings", "Changes of a rung; other settings stay as in the rung below.",
+          joined(
+              rung_settings(),
               {{"replace", "string|list?", "stacked plugins that the plugins of this rung replace"},
                {"without", "string|list?",
                 "stacked plugins, or rungs with a change of a program, that this rung removes"},
@@ -197,194 +211,157 @@ std::vector<Class> api_classes() {
                {"over", "string?",
                 "earlier rung of this ladder that this rung is added to and compared with; default: the rung "
                 "before it"},
-               {"expect", "Published?", "published figures for this change, for the report of a ladder"}})},
-      {Kind::table,
-       "Published",
-       "Published figures of a rung's change, relative to the rung below it.",
-       {{"speedup", "number?", "ratio of tokens/s: 1.75 is 75 % more", {}, 0},
-        {"memory", "number?", "ratio of peak memory: 0.7 is 30 % less", {}, 0},
-        {"source", "string", "publication"},
-        {"on", "string",
-         "device and problem, separated by a comma: \"A100-80GB, sequence 2048\". The report marks "
-         "a different device"}}},
-      {Kind::table, "ExternalOptions",
-       "Options of rush.external: a program, and further changes of the rung.",
-       joined({{"name", "string", "name of the rung in the report"},
+               {"expect", "Published?", "published figures for this change, for the report of a ladder"}})),
+      table("Published", "Published figures of a rung's change, relative to the rung below it.",
+            {{"speedup", "number?", "ratio of tokens/s: 1.75 is 75 % more", nullptr, 0},
+             {"memory", "number?", "ratio of peak memory: 0.7 is 30 % less", nullptr, 0},
+             {"source", "string", "publication"},
+             {"on", "string",
+              "device and problem, separated by a comma: \"A100-80GB, sequence 2048\". The report marks "
+              "a different device"}}),
+      table(
+          "ExternalOptions", "Options of rush.external: a program, and further changes of the rung.",
+          joined(
+              {{"name", "string", "name of the rung in the report"},
                {"over", "string?",
                 "earlier rung of the ladder that it is compared with; default: the last one of the ladder"}},
-              joined(program_fields(External().interleave), external_settings()))},
-      {Kind::table, "Program",
-       "A program that the base runs instead of training a model (docs/guides/your_script.md).",
-       joined(program_fields(/*interleave=*/true),
-              {{"env", "table<string, string>?", "environment variables of its runs"}})},
-      {Kind::table,
-       "GridView",
-       "Layout of a grid in the report: a table, and curves over a setting.",
-       {{"axes", "list?", "names of the axes, if they are given as a list"},
-        {.name = "columns",
-         .type = "list?",
-         .doc = "columns of the table, in addition to one for each axis",
-         .choices = grid_column_names()},
-        {"against", "string?", "rung of one axis as the reference; brackets show the change from it"},
-        {"x", "string?", "numeric setting of the axes for the x axis, for example train.seq_len"},
-        {.name = "curves",
-         .type = "list?",
-         .doc = "quantities to draw over x, with one line for each choice of the other axes",
-         .choices = grid_column_names()}}},
-      {Kind::table, "TrainSettings",
-       "Settings of the training step. The defaults apply to a base; a rung changes only the settings "
-       "that it names.",
-       fields_of_spec("train")},
-      {Kind::table, "ValidateOptions",
-       "Loss on held-out data: the same sequences for every rung, not part of the step time, also after the "
-       "last step.",
-       validate_fields_of_script()},
-      {Kind::table,
-       "SaveOptions",
-       "Saved states of each rung's first round, from which another experiment can continue (start). Saving "
-       "is not part of the step time and happens also after the last step. Only the last state is kept.",
-       {{"every", "integer", "steps between saved states", {}, 1}}},
-      {Kind::table,
-       "StartOptions",
-       "A saved state to begin from.",
-       {{"state", "string", "folder of a run with a saved state"},
-        {"weights_only", "boolean",
-         "take the weights alone; optimizer, steps, data and the schedule of the learning rate begin anew",
-         RunSpec().weights_only}}},
-      {Kind::table, "SampleOptions",
-       "Prompts that each rung's trained model continues greedily after its first round, for the report.",
-       sample_fields_of_script()},
-      {Kind::table, "LlamaFields",
-       "Fields of a decoder. The defaults apply without a preset; a rung changes only the fields that it "
-       "names.",
-       fields_of_spec("llama")},
-      {Kind::table, "RopeScaling", "Rescaling of the rotary frequencies.", fields_of_spec("rope_scaling")},
-      {Kind::table, "Router", "How a router chooses and weighs the experts of a token.",
-       fields_of_spec("router")},
-      {Kind::table, "LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")},
-      {Kind::table, "DeltaNet", "Gated DeltaNet, a linear attention.", fields_of_spec("delta_net")},
-      {Kind::table, "FullAttention", "Heads of layers with full attention beside layers with a window.",
-       fields_of_spec("full_attention")},
-      {Kind::table, "OperatorFields",
-       "Sizes of a single operator; a rung changes only the fields that it names.",
-       fields_of_spec("operator")},
-      {Kind::table, "CollectiveFields",
-       "Sizes of a single collective; a rung changes only the fields that it names.",
-       fields_of_spec("collective")},
-      {Kind::table, "RandomOptions", "Random tokens have no options: train.seed seeds them."},
-      {Kind::table,
-       "TextOptions",
-       "Options of rush.text and rush.documents for a folder.",
-       {{"extensions", "list?", "extensions of the files to read, for example '.h'; default: every file"}}},
-      {Kind::table, "Problem", "Problem of rush.max_batch.",
-       joined(base_settings(), {{"rungs", "Rung[]?", "rungs to stack, as in a ladder"},
-                                {"memory", "number|string?",
-                                 "memory limit of a step in bytes, or \"20GB\"; default: 90 % of the GPU's "
-                                 "memory, or a rank's share of 70 % of the free CPU memory"},
-                                {"most", "integer", "largest micro-batch to try", functions::kMostSequences,
-                                 1, functions::kMostSequences},
-                                {"trial", "boolean",
-                                 "check the prediction with a run of two steps, and halve the batch until it "
-                                 "fits; --resume keeps the result",
-                                 false}})},
-      {Kind::table,
-       "LadderOptions",
-       "Options of exp:ladder for batch sizes.",
-       {{.name = "batch",
-         .type = "string",
-         .doc = "same: as set by the rungs; max: each rung has the largest micro-batch, a power of two, "
-                "that fits, and accumulates to the base's sequences per step",
-         .fallback = "same",
-         .choices = {"same", "max"}},
-        {"memory", "number|string?",
-         R"(for batch = "max": memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or a rank's share of 70 % of the free CPU memory)"},
-        {"trial", "boolean",
-         "for batch = \"max\": check the prediction with a run of two steps, and halve the batch until "
-         "it fits",
-         false}}},
-      {Kind::table,
-       "RunOptions",
-       "Options of exp:run.",
-       {{"rounds", "integer?", "number of rounds; default: the experiment's number", {}, 1},
-        {"within",
-         "number?",
-         "with at_most: run rounds until the intervals are this narrow; default: 0.03, which is ± 3 %",
-         {},
-         0.0001,
-         1},
-        {"at_most", "number|string?", R"(time limit in seconds, or "90s", "5m", "1h"; excludes rounds)"},
-        {"label", "string",
-         "label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local'",
-         defaults.label},
-        {"interleave", "boolean?",
-         "interleave the rungs of a round step by step; default: true on a CPU if they fit into memory "
-         "together"},
-        {"trace", "boolean", "write a Chrome trace of one additional step in the first round of every rung",
-         defaults.trace},
-        {"max_restarts", "integer",
-         "how often a run that saves its state (save) starts again from it after a fault",
-         defaults.max_restarts, 0}}},
-      {Kind::alias, "SearchPart", "a rung, or a list of alternative rungs", {}, "Rung|Rung[]"},
-      {Kind::table,
-       "SearchOptions",
-       "Options of exp:search.",
-       {{"memory", "number|string?",
-         "memory limit in bytes, or \"20GB\": excludes stacks predicted to need more; default: the "
-         "free memory"},
-        {"within", "number", "every stage runs rounds until its intervals are this narrow",
-         kSearchUntil.within, 0.0001, 1},
-        {"at_most", "number|string", R"(time limit of the whole search in seconds, or "90s", "20m", "1h")",
-         kSearchUntil.at_most_s},
-        {"label", "string",
-         "label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local'",
-         defaults.label},
-        {"interleave", "boolean?", "interleave the stacks of a round step by step; default: as in exp:run"}}},
-      {Kind::result,
-       "Gpu",
-       "A GPU.",
-       {{"name", "string", "name from the driver"},
-        {"memory_bytes", "integer", "memory in bytes"},
-        {"sm", "string", "compute capability, for example sm_90"}}},
-      {Kind::result,
-       "ModelSizes",
-       "Sizes of a decoder.",
-       {{"dim", "integer", "width of the residual stream"},
-        {"n_layers", "integer", "blocks"},
-        {"n_heads", "integer", "number of query heads"},
-        {"n_kv_heads", "integer", "number of key/value heads"},
-        {"head_dim", "integer", "width of a head"},
-        {"ffn_dim", "integer", "inner width of the MLP"},
-        {"vocab_size", "integer", "number of tokens in the vocabulary"},
-        {"tie_embeddings", "boolean", "whether the embedding is the weight of the head"},
-        {"max_positions", "integer", "longest sequence in the training of a checkpoint; 0: unknown"},
-        {"parameters", "integer", "number of parameters"}}},
-      {Kind::result,
-       "Cpu",
-       "A CPU.",
-       {{"name", "string", "model name of the CPU"},
-        {"free_bytes", "integer", "available memory in bytes"},
-        {"bf16_speedup", "number",
-         "measured speed of a bf16 matmul relative to fp32 (takes about a second); 0 without bf16 "
-         "instructions"}}},
-      {Kind::result,
-       "PluginInfo",
-       "A plugin that this build can use.",
-       {{"name", "string", "name for rush.rung"},
-        {"version", "string", "version of the plugin"},
-        {"summary", "string", "one line"},
-        {.name = "kind",
-         .type = "string",
-         .doc = "kind of technique",
-         .choices = {"optimization", "parallelism"}},
-        {.name = "effect", .type = "string", .doc = "on arithmetic", .choices = effect_names()},
-        {"options", "PluginOption[]", "options of the plugin"}}},
-      {Kind::result,
-       "PluginOption",
-       "An option of a plugin.",
-       {{"name", "string", "name of the option"},
-        {"type", "string", "integer, number, string, boolean or list"},
-        {"doc", "string", "one line"},
-        {"default", "any?", "default value; nil: required"}}},
+              joined(program_fields(External().interleave), external_settings()))),
+      table("Program",
+            "A program that the base runs instead of training a model (docs/guides/your_script.md).",
+            joined(program_fields(/*interleave=*/true),
+                   {{"env", "table<string, string>?", "environment variables of its runs"}})),
+      table("GridView", "Layout of a grid in the report: a table, and curves over a setting.",
+            {{"axes", "list?", "names of the axes, if they are given as a list"},
+             choice("columns", "list?", "columns of the table, in addition to one for each axis",
+                    grid_column_names()),
+             {"against", "string?", "rung of one axis as the reference; brackets show the change from it"},
+             {"x", "string?", "numeric setting of the axes for the x axis, for example train.seq_len"},
+             choice("curves", "list?",
+                    "quantities to draw over x, with one line for each choice of the other axes",
+                    grid_column_names())}),
+      table("TrainSettings",
+            "Settings of the training step. The defaults apply to a base; a rung changes only the settings "
+            "that it names.",
+            fields_of_spec("train")),
+      table("ValidateOptions",
+            "Loss on held-out data: the same sequences for every rung, not part of the step time, also after "
+            "the last step.",
+            validate_fields_of_script()),
+      table(
+          "SaveOptions",
+          "Saved states of each rung's first round, from which another experiment can continue (start). "
+          "Saving is not part of the step time and happens also after the last step. Only the last state is "
+          "kept.",
+          {{"every", "integer", "steps between saved states", nullptr, 1}}),
+      table(
+          "StartOptions", "A saved state to begin from.",
+          {{"state", "string", "folder of a run with a saved state"},
+           {"weights_only", "boolean",
+            "take the weights alone; optimizer, steps, data and the schedule of the learning rate begin anew",
+            RunSpec().weights_only}}),
+      table(
+          "SampleOptions",
+          "Prompts that each rung's trained model continues greedily after its first round, for the report.",
+          sample_fields_of_script()),
+      table(
+          "LlamaFields",
+          "Fields of a decoder. The defaults apply without a preset; a rung changes only the fields that it "
+          "names.",
+          fields_of_spec("llama")),
+      table("RopeScaling", "Rescaling of the rotary frequencies.", fields_of_spec("rope_scaling")),
+      table("Router", "How a router chooses and weighs the experts of a token.", fields_of_spec("router")),
+      table("LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")),
+      table("DeltaNet", "Gated DeltaNet, a linear attention.", fields_of_spec("delta_net")),
+      table("FullAttention", "Heads of layers with full attention beside layers with a window.",
+            fields_of_spec("full_attention")),
+      table("OperatorFields", "Sizes of a single operator; a rung changes only the fields that it names.",
+            fields_of_spec("operator")),
+      table("CollectiveFields", "Sizes of a single collective; a rung changes only the fields that it names.",
+            fields_of_spec("collective")),
+      table("RandomOptions", "Random tokens have no options: train.seed seeds them."),
+      table("TextOptions", "Options of rush.text and rush.documents for a folder.",
+            {{"extensions", "list?",
+              "extensions of the files to read, for example '.h'; default: every file"}}),
+      table("Problem", "Problem of rush.max_batch.",
+            joined(base_settings(),
+                   {{"rungs", "Rung[]?", "rungs to stack, as in a ladder"},
+                    {"memory", "number|string?", memory},
+                    {"most", "integer", "largest micro-batch to try", functions::kMostSequences, 1,
+                     functions::kMostSequences},
+                    {"trial", "boolean",
+                     "check the prediction with a run of two steps, and halve the batch until it "
+                     "fits; --resume keeps the result",
+                     false}})),
+      table("LadderOptions", "Options of exp:ladder for batch sizes.",
+            {choice("batch", "string",
+                    "same: as set by the rungs; max: each rung has the largest micro-batch, a power of two, "
+                    "that fits, and accumulates to the base's sequences per step",
+                    {"same", "max"}, "same"),
+             {"memory", "number|string?", "for batch = \"max\": " + memory},
+             {"trial", "boolean",
+              "for batch = \"max\": check the prediction with a run of two steps, and halve the batch until "
+              "it fits",
+              false}}),
+      table("RunOptions", "Options of exp:run.",
+            {{"rounds", "integer?", "number of rounds; default: the experiment's number", nullptr, 1},
+             {"within", "number?",
+              "with at_most: run rounds until the intervals are this narrow; default: 0.03, which is ± 3 %",
+              nullptr, 0.0001, 1},
+             {"at_most", "number|string?", R"(time limit in seconds, or "90s", "5m", "1h"; excludes rounds)"},
+             label,
+             {"interleave", "boolean?",
+              "interleave the rungs of a round step by step; default: true on a CPU if they fit into memory "
+              "together"},
+             {"trace", "boolean",
+              "write a Chrome trace of one additional step in the first round of every rung", defaults.trace},
+             {"max_restarts", "integer",
+              "how often a run that saves its state (save) starts again from it after a fault",
+              defaults.max_restarts, 0}}),
+      alias("SearchPart", "a rung, or a list of alternative rungs", "Rung|Rung[]"),
+      table("SearchOptions", "Options of exp:search.",
+            {{"memory", "number|string?",
+              "memory limit in bytes, or \"20GB\": excludes stacks predicted to need more; default: the "
+              "free memory"},
+             {"within", "number", "every stage runs rounds until its intervals are this narrow",
+              kSearchUntil.within, 0.0001, 1},
+             {"at_most", "number|string",
+              R"(time limit of the whole search in seconds, or "90s", "20m", "1h")", kSearchUntil.at_most_s},
+             label,
+             {"interleave", "boolean?",
+              "interleave the stacks of a round step by step; default: as in exp:run"}}),
+      result("Gpu", "A GPU.",
+             {{"name", "string", "name from the driver"},
+              {"memory_bytes", "integer", "memory in bytes"},
+              {"sm", "string", "compute capability, for example sm_90"}}),
+      result("ModelSizes", "Sizes of a decoder.",
+             {{"dim", "integer", "width of the residual stream"},
+              {"n_layers", "integer", "blocks"},
+              {"n_heads", "integer", "number of query heads"},
+              {"n_kv_heads", "integer", "number of key/value heads"},
+              {"head_dim", "integer", "width of a head"},
+              {"ffn_dim", "integer", "inner width of the MLP"},
+              {"vocab_size", "integer", "number of tokens in the vocabulary"},
+              {"tie_embeddings", "boolean", "whether the embedding is the weight of the head"},
+              {"max_positions", "integer", "longest sequence in the training of a checkpoint; 0: unknown"},
+              {"parameters", "integer", "number of parameters"}}),
+      result("Cpu", "A CPU.",
+             {{"name", "string", "model name of the CPU"},
+              {"free_bytes", "integer", "available memory in bytes"},
+              {"bf16_speedup", "number",
+               "measured speed of a bf16 matmul relative to fp32 (takes about a second); 0 without bf16 "
+               "instructions"}}),
+      result("PluginInfo", "A plugin that this build can use.",
+             {{"name", "string", "name for rush.rung"},
+              {"version", "string", "version of the plugin"},
+              {"summary", "string", "one line"},
+              choice("kind", "string", "kind of technique", {"optimization", "parallelism"}),
+              choice("effect", "string", "on arithmetic", effect_names()),
+              {"options", "PluginOption[]", "options of the plugin"}}),
+      result("PluginOption", "An option of a plugin.",
+             {{"name", "string", "name of the option"},
+              {"type", "string", "integer, number, string, boolean or list"},
+              {"doc", "string", "one line"},
+              {"default", "any?", "default value; nil: required"}}),
   };
 }
 }  // namespace optrush

@@ -29,7 +29,7 @@ LuaValue read_argument(lua_State* lua, const Function& function, int index) {
 }
 
 Object invoke(lua_State* lua, const Function& function, int given) {
-  Call call{.where = position(lua)};
+  Call call{.name = function.name, .where = position(lua)};
   const bool method = !function.owner.empty();
   if (method) call.self = self_of(lua, function);
   std::vector<LuaValue> values;
@@ -151,6 +151,4 @@ void register_classes(lua_State* lua) {
   for (const Class& known : api().classes)
     if (known.kind == Class::Kind::object) register_class(lua, known.name.c_str(), known.name.c_str());
 }
-
-void push_module(lua_State* lua) { push_object(lua); }
 }  // namespace optrush

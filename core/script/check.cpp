@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 
 #include "base/contains.h"
 #include "base/suggest.h"
@@ -10,6 +11,15 @@
 
 namespace optrush {
 namespace {
+constexpr std::string_view kMap = "table<string, ";
+
+Type parse(const std::string& text) {
+  if (text.ends_with("[]")) return {Type::Form::list, text.substr(0, text.size() - 2)};
+  if (text.starts_with(kMap))
+    return {Type::Form::map, text.substr(kMap.size(), text.size() - kMap.size() - 1)};
+  return {Type::Form::name, text};
+}
+
 std::string with_article(const std::string& noun) { return (noun.starts_with('E') ? "an " : "a ") + noun; }
 
 bool is_scalar(const std::string& type) {
@@ -24,7 +34,7 @@ bool fits(const LuaValue& value, const Type& type) {
   if (type.name == "table") return value.is_table();
   if (type.name == "list") return list;
   if (is_scalar(type.name)) {
-    const auto* json = std::get_if<Json>(&value.data);
+    const Json* json = value.plain();
     if (json == nullptr) return false;
     if (type.name == "string") return json->is_string();
     return type.name == "boolean" ? json->is_boolean() : json->is_number();
@@ -74,9 +84,8 @@ std::string described(const Parameter& parameter, const Type& type) {
 }
 
 std::string expected(const Parameter& parameter) {
-  std::vector<std::string> texts;
-  for (const auto& type : alternatives(parameter.type)) texts.push_back(described(parameter, type));
-  return join(texts, " or ");
+  const auto text = [&](const Type& type) { return described(parameter, type); };
+  return join(texts_of(alternatives(parameter.type), text), " or ");
 }
 
 /// A hint if a field belongs into a nested table: "train = { micro_batch = ... }".
@@ -92,8 +101,7 @@ std::string misplaced(const std::string& name, const std::vector<Parameter>& fie
 
 Error unknown_field(const std::string& name, const std::vector<Parameter>& fields,
                     const std::string& subject) {
-  std::vector<std::string> names;
-  for (const auto& field : fields) names.push_back(field.name);
+  const auto names = texts_of(fields, &Parameter::name);
   if (const std::string present(present_name(name)); contains(names, present))
     return Error(ErrorCode::unknown_name,
                  "the field '" + name + "'" + (subject.empty() ? "" : " of " + subject) + " is now called '" +
@@ -160,6 +168,52 @@ void check_value(LuaValue& value, const Parameter& parameter, const std::string&
               is_an_item ? "put it in braces: a list of one item is { item }" : "");
 }
 }  // namespace
+
+std::vector<Type> alternatives(const std::string& type) {
+  std::vector<Type> types;
+  const size_t end = type.size() - (type.ends_with('?') ? 1 : 0);
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i <= end; ++i) {
+    if (i == end || (type[i] == '|' && depth == 0)) {
+      types.push_back(parse(type.substr(begin, i - begin)));
+      begin = i + 1;
+    } else if (type[i] == '<') {
+      ++depth;
+    } else if (type[i] == '>') {
+      --depth;
+    }
+  }
+  return types;
+}
+
+bool required(const Parameter& parameter) {
+  return parameter.fallback.is_null() && !parameter.type.ends_with('?');
+}
+
+std::string Function::title() const {
+  if (owner.empty()) return "rush." + name;
+  std::string object = owner == "Experiment" ? "exp" : owner;
+  object[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(object[0])));
+  return object + (property ? "." : ":") + name;
+}
+
+const Class* Api::find_class(const std::string& name) const {
+  const auto it = std::ranges::find(classes, name, &Class::name);
+  return it == classes.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> Api::names(const std::string& owner) const {
+  std::vector<std::string> names;
+  for (const auto& function : functions)
+    if (function.owner == owner) names.push_back(function.name);
+  return names;
+}
+
+const Api& api() {
+  static const Api api{api_classes(), api_functions()};
+  return api;
+}
 
 LuaTable checked_arguments(const Function& function, std::vector<LuaValue> given) {
   while (!given.empty() && given.back().is_nil()) given.pop_back();

@@ -5,6 +5,7 @@
 
 #include "base/contains.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -47,22 +48,11 @@ Draft& ScriptContext::add(Draft draft) {
   return *drafts_.back();
 }
 
-template <class Body>
-auto ScriptContext::through_host(const Body& body) {
-  if (host_failure) std::rethrow_exception(host_failure);
-  try {
-    return body();
-  } catch (...) {
-    host_failure = std::current_exception();
-    throw;
-  }
-}
-
 std::string ScriptContext::preset(const std::vector<std::string>& names) {
   asked_for_preset_ = true;
   if (options_.preset.empty()) return names.front();
   if (contains(names, options_.preset)) return options_.preset;
-  return through_host([&]() -> std::string {
+  return ask([&](ScriptHost&) -> std::string {
     throw UsageError(ErrorCode::unknown_name, "the script has no preset '" + options_.preset + "'",
                      did_you_mean(options_.preset, names), "--preset");
   });
@@ -71,7 +61,7 @@ std::string ScriptContext::preset(const std::vector<std::string>& names) {
 Json ScriptContext::argument(const OptionSchema& schema) {
   Json value = schema.fallback;
   if (const auto given = options_.arguments.find(schema.name); given != options_.arguments.end())
-    through_host([&] {
+    ask([&](ScriptHost&) {
       try {
         value = checked(schema, text_value(given->second, schema.type), "the argument " + schema.name,
                         "--arg " + schema.name + "=" + given->second);
@@ -91,8 +81,7 @@ Json ScriptContext::argument(const OptionSchema& schema) {
 }
 
 void ScriptContext::refuse_unknown_arguments() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : arguments_.items()) names.push_back(name);
+  const auto names = texts_of(arguments_.items(), [](const auto& one) { return one.key(); });
   for (const auto& [name, text] : options_.arguments)
     if (!arguments_.contains(name))
       throw UsageError(
@@ -102,48 +91,37 @@ void ScriptContext::refuse_unknown_arguments() const {
 }
 
 const Json& ScriptContext::gpu() {
-  if (!gpu_) gpu_ = through_host([&] { return host_.gpu(); });
+  if (!gpu_) gpu_ = ask([](ScriptHost& host) { return host.gpu(); });
   return *gpu_;
 }
 
 const Json& ScriptContext::cpu() {
-  if (!cpu_) cpu_ = through_host([&] { return host_.cpu(); });
+  if (!cpu_) cpu_ = ask([](ScriptHost& host) { return host.cpu(); });
   return *cpu_;
-}
-
-int64_t ScriptContext::ranks(bool on_gpus) {
-  return through_host([&] { return host_.ranks(on_gpus); });
-}
-
-std::optional<int64_t> ScriptContext::predicted_peak(const RunSpec& spec) {
-  return through_host([&] { return host_.predicted_peak(spec); });
-}
-
-std::optional<bool> ScriptContext::holds(const RunSpec& spec, double memory_bytes) {
-  return through_host([&] { return host_.holds({spec, memory_bytes, script_}); });
 }
 
 void ScriptContext::check_options() {
   if (!options_.preset.empty() && !asked_for_preset_)
-    through_host([] {
+    ask([](ScriptHost&) {
       throw UsageError(ErrorCode::unknown_name, "the script has no presets",
                        "leave out --preset; use --set to change settings", "--preset");
     });
-  through_host([&] { refuse_unknown_arguments(); });
+  ask([&](ScriptHost&) { refuse_unknown_arguments(); });
 }
 
 fs::path ScriptContext::search(const Experiment& experiment, const SearchRequest& request,
                                const std::string& where) {
   check_options();
-  return through_host([&] { return placed_at(where, [&] { return host_.search(experiment, request); }); });
+  return ask(
+      [&](ScriptHost& host) { return placed_at(where, [&] { return host.search(experiment, request); }); });
 }
 
 fs::path ScriptContext::run(const Experiment& experiment, const std::string& where) {
   check_options();
-  return through_host([&] { return placed_at(where, [&] { return host_.run(experiment); }); });
+  return ask([&](ScriptHost& host) { return placed_at(where, [&] { return host.run(experiment); }); });
 }
 
 void ScriptContext::report(const fs::path& folder) {
-  through_host([&] { host_.report(folder); });
+  ask([&](ScriptHost& host) { host.report(folder); });
 }
 }  // namespace optrush

@@ -40,12 +40,19 @@ class ScriptContext {
   Json argument(const OptionSchema&);
   /// The arguments that the script has read so far, with their values.
   const Json& arguments() const { return arguments_; }
-  /// See ScriptHost. The host is asked for the GPU and the CPU only once.
+  /// What the host answers. A script can't catch its exceptions.
+  auto ask(auto&& question) {
+    if (host_failure) std::rethrow_exception(host_failure);
+    try {
+      return question(host_);
+    } catch (...) {
+      host_failure = std::current_exception();
+      throw;
+    }
+  }
+  /// See ScriptHost. The host is asked for them only once.
   const Json& gpu();
   const Json& cpu();
-  int64_t ranks(bool on_gpus);
-  std::optional<int64_t> predicted_peak(const RunSpec&);
-  std::optional<bool> holds(const RunSpec&, double memory_bytes);
 
   /// `where`: the experiment's line, for errors of the host that have no place.
   std::filesystem::path run(const Experiment&, const std::string& where);
@@ -68,8 +75,6 @@ class ScriptContext {
   std::vector<std::string> loading;
 
  private:
-  template <class Body>
-  auto through_host(const Body& body);
   /// Throws an Error if --preset or --arg set something that the script does not read.
   void check_options();
   void refuse_unknown_arguments() const;

@@ -3,12 +3,10 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
-#include "experiment/search_request.h"
 #include "experiment/stack.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/settings.h"
-#include "spec/learning_rate.h"
 #include "spec/spec_json.h"
 #include "spec/state_files.h"
 #include "spec/value.h"

@@ -8,15 +8,14 @@ inline constexpr int64_t kMostSequences = 1024;
 
 // The functions behind the binding table, which documents them.
 Object llama(ScriptContext&, const Call&);
-Object operator_alone(ScriptContext&, const Call&);
-Object collective_alone(ScriptContext&, const Call&);
+/// rush.operator and rush.collective: a model of the kind with the function's name.
+Object one_alone(ScriptContext&, const Call&);
 Object checkpoint(ScriptContext&, const Call&);
 Object sizes(ScriptContext&, const Call&);
 
 Object random(ScriptContext&, const Call&);
-Object text(ScriptContext&, const Call&);
-Object documents(ScriptContext&, const Call&);
-Object preferences(ScriptContext&, const Call&);
+/// rush.text, rush.documents and rush.preferences: data of the kind with the function's name.
+Object files(ScriptContext&, const Call&);
 Object tokens(ScriptContext&, const Call&);
 Object corpus(ScriptContext&, const Call&);
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "experiment/search_request.h"
 
 namespace optrush {
 /// A short run that shows whether a batch fits into memory.

@@ -121,19 +121,10 @@ bool LuaTable::is_true(const std::string& name) const {
   return value;
 }
 
-bool LuaValue::is_nil() const {
-  const auto* json = std::get_if<Json>(&data);
-  return json != nullptr && json->is_null();
-}
-bool LuaValue::is_string() const {
-  const auto* json = std::get_if<Json>(&data);
-  return json != nullptr && json->is_string();
-}
-
 LuaValue read_value(lua_State* lua, int index) { return Reader(lua).read(index, 0); }
 
 Json to_json(const LuaValue& value, const std::string& subject) {
-  if (const auto* json = std::get_if<Json>(&value.data)) return *json;
+  if (const Json* json = value.plain()) return *json;
   if (!value.is_table())
     throw Error(ErrorCode::invalid_value, subject + " must be plain values, but is " + shown(value));
   const auto& [items, fields] = value.table();
@@ -148,7 +139,7 @@ Json to_json(const LuaValue& value, const std::string& subject) {
 
 std::string shown(const LuaValue& value) {
   if (value.is_nil()) return "nil";
-  if (const auto* json = std::get_if<Json>(&value.data)) return shown(*json);
+  if (const Json* json = value.plain()) return shown(*json);
   if (const auto* object = std::get_if<Object*>(&value.data)) return std::string("a ") + class_of(**object);
   if (const auto* other = std::get_if<Unsupported>(&value.data)) return "a " + other->type;
   const LuaTable& table = value.table();

@@ -37,9 +37,11 @@ struct Unsupported {
 struct LuaValue {
   std::variant<Json, LuaTable, Object*, Unsupported> data = Json();
 
-  bool is_nil() const;
+  /// Null for a table, an object and what is not supported.
+  const Json* plain() const { return std::get_if<Json>(&data); }
+  bool is_nil() const { return plain() != nullptr && plain()->is_null(); }
   bool is_table() const { return std::holds_alternative<LuaTable>(data); }
-  bool is_string() const;
+  bool is_string() const { return plain() != nullptr && plain()->is_string(); }
   const Json& json() const { return std::get<Json>(data); }
   std::string text() const { return json().get<std::string>(); }
   const LuaTable& table() const { return std::get<LuaTable>(data); }

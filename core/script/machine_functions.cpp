@@ -35,7 +35,9 @@ Object gpu(ScriptContext& context, const Call&) { return on_gpu(context) ? conte
 
 Object cpu(ScriptContext& context, const Call&) { return context.cpu(); }
 
-Object ranks(ScriptContext& context, const Call&) { return Json(context.ranks(on_gpu(context))); }
+Object ranks(ScriptContext& context, const Call&) {
+  return context.ask([&](ScriptHost& host) { return Json(host.ranks(on_gpu(context))); });
+}
 
 Object preset(ScriptContext& context, const Call& call) {
   const auto names = call.arguments.at("names").json().get<std::vector<std::string>>();

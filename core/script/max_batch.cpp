@@ -63,7 +63,7 @@ std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limi
   for (const int64_t batch : batches) {
     if (!predicted) break;
     set_batch(spec, batch, limits.divides);
-    const auto peak = context.predicted_peak(spec);
+    const auto peak = context.ask([&](ScriptHost& host) { return host.predicted_peak(spec); });
     predicted = peak.has_value() || (batch < kSmallest && limits.most >= kSmallest);
     if (!peak) continue;
     fitting = fitting.value_or(0);
@@ -74,7 +74,9 @@ std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limi
   if (!limits.trial) return predicted ? fitting : std::nullopt;
   const auto holds = [&](int64_t batch) {
     set_batch(spec, batch, limits.divides);
-    return context.holds(spec, limits.memory_bytes);
+    return context.ask([&](ScriptHost& host) {
+      return host.holds({spec, limits.memory_bytes, context.script()});
+    });
   };
   if (predicted) {
     int64_t batch = fitting.value_or(0);

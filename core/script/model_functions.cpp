@@ -1,28 +1,36 @@
+// Models and data.
 #include <algorithm>
 #include <cctype>
 
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/hugging_face_model.h"
+#include "machine/torch_folder.h"
 #include "script/functions.h"
+#include "spec/data_line.h"
 #include "spec/presets.h"
 #include "spec/spec_json.h"
 
 namespace optrush::functions {
 namespace fs = std::filesystem;
 namespace {
+fs::path existing(const ScriptContext& context, const std::string& path) {
+  fs::path found = context.resolve(path);
+  if (!fs::exists(found))
+    throw Error(ErrorCode::missing_file, "no file or folder '" + found.string() + "'",
+                context.start_of(path));
+  return found;
+}
+
+DataSpec validated(const DataSpec& data, const std::string& where) {
+  return fields_of<DataSpec>().read(to_json(data), where);
+}
+
 /// Whether a text is a name on the Hugging Face hub: "meta-llama/Llama-3.2-1B".
 bool is_hub_name(const std::string& text) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
   return std::ranges::count(text, '/') == 1 && text.front() != '/' && text.back() != '/' && text[0] != '.' &&
          std::ranges::all_of(text, [&](char c) { return plain(static_cast<unsigned char>(c)) || c == '/'; });
-}
-
-Object op_alone(const char* kind, const Call& call) {
-  Json fields = Json::object();
-  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
-  fields["op"] = call.arguments.at("op").text();
-  return ModelChoice{kind, validate_model(kind, fields, call.where)};
 }
 
 struct Decoder {
@@ -63,8 +71,12 @@ Object llama(ScriptContext&, const Call& call) {
   return ModelChoice{"llama", validate_model("llama", fields, call.where)};
 }
 
-Object operator_alone(ScriptContext&, const Call& call) { return op_alone("operator", call); }
-Object collective_alone(ScriptContext&, const Call& call) { return op_alone("collective", call); }
+Object one_alone(ScriptContext&, const Call& call) {
+  Json fields = Json::object();
+  if (const auto* given = call.arguments.find("fields")) fields = to_json(*given, "fields");
+  fields["op"] = call.arguments.at("op").text();
+  return ModelChoice{call.name, validate_model(call.name, fields, call.where)};
+}
 
 Object checkpoint(ScriptContext& context, const Call& call) {
   const std::string given = call.arguments.at("folder").text();
@@ -103,5 +115,39 @@ Object sizes(ScriptContext&, const Call& call) {
               {"tie_embeddings", llama.tie_embeddings},
               {"max_positions", max_positions},
               {"parameters", count_parameters(llama)}};
+}
+
+Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
+
+Object files(ScriptContext& context, const Call& call) {
+  DataSpec data{.kind = call.name};
+  const auto& source = call.arguments.at("source");
+  if (source.is<Corpus>()) {
+    data.path = source.object<Corpus>().path;
+    data.extensions = source.object<Corpus>().extensions;
+  } else {
+    data.path = existing(context, source.text());
+    if (data.kind != "text" && fs::is_regular_file(data.path)) check_lines(data.path, data.kind, call.where);
+  }
+  if (const auto* options = call.arguments.find("options"))
+    options->table().read("extensions", data.extensions);
+  return validated(data, call.where);
+}
+
+Object tokens(ScriptContext& context, const Call& call) {
+  const fs::path file = existing(context, call.arguments.at("file").text());
+  if (!fs::is_regular_file(file))
+    throw Error(ErrorCode::missing_file, "'" + file.string() + "' is not a file",
+                "give a token file (docs/reference/formats.md)");
+  return validated({.kind = "tokens", .path = file}, call.where);
+}
+
+Object corpus(ScriptContext&, const Call& call) {
+  const Corpus corpus{
+      .name = call.arguments.at("name").text(), .path = torch_folder() / "include", .extensions = {".h"}};
+  if (!fs::is_directory(corpus.path))
+    throw Error(ErrorCode::missing_file, "corpus '" + corpus.name + "': no folder '" + corpus.path + "'",
+                "LibTorch is missing there; run the set-up again, or give rush.text a different folder");
+  return corpus;
 }
 }  // namespace optrush::functions

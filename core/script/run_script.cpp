@@ -210,7 +210,7 @@ int require(lua_State* lua) {
   if (lua_rawget(lua, -3) != LUA_TNIL) return 1;
   lua_pop(lua, 1);
   if (key == "optrush") {
-    push_module(lua);
+    push_object(lua);
   } else {
     if (!attempt(lua, chunk,
                  [&](Object& slot) { slot = begin_loading(std::get<Json>(path), context_of(lua)); }))

@@ -17,7 +17,8 @@ void set_context(lua_State*, ScriptContext&);
 /// Pushes the metatable of a class and creates it at the first call. May raise a Lua error.
 void push_class(lua_State*, const char* name);
 
-/// Pushes a userdata with an empty Object. May raise a Lua error.
+/// Pushes a userdata with an empty Object, which is also the module for `require "optrush"`. May raise a Lua
+/// error.
 Object& push_object(lua_State*);
 /// The Object at `index`; null for other values. Raises no error.
 Object* object_at(lua_State*, int index);
@@ -48,6 +49,4 @@ bool attempt(lua_State* lua, Object& slot, const Body& body) noexcept {
 
 /// Registers the classes of the binding table in this state. May raise a Lua error.
 void register_classes(lua_State*);
-/// Pushes the module for `require "optrush"`. May raise a Lua error.
-void push_module(lua_State*);
 }  // namespace optrush

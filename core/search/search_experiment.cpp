@@ -1,7 +1,6 @@
 #include "search/search_experiment.h"
 
 #include "base/files.h"
-#include "experiment/spec_difference.h"
 #include "launch/folder.h"
 #include "optrush/error.h"
 #include "results/journal.h"

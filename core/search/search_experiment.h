@@ -1,5 +1,5 @@
 #pragma once
-#include "experiment/search_request.h"
+#include "experiment/experiment.h"
 #include "launch/controller.h"
 
 namespace optrush {

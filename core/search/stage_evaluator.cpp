@@ -4,11 +4,9 @@
 #include <limits>
 
 #include "analysis/analysis.h"
-#include "analysis/more_time.h"
 #include "analysis/numbers/format.h"
 #include "analysis/numbers/verdict.h"
 #include "base/text.h"
-#include "experiment/spec_difference.h"
 #include "experiment/stack.h"
 #include "launch/schedule/pace.h"
 #include "launch/schedule/planner.h"
@@ -50,6 +48,37 @@ double seconds_of_fewest(const Analysis& a) {
 }
 }  // namespace
 
+std::vector<size_t> Stacks::choices() const {
+  std::vector<size_t> sizes;
+  for (const auto& axis : request_.axes) sizes.push_back(axis.size());
+  return sizes;
+}
+
+std::string Stacks::name(const Picks& picks) const {
+  if (picks.empty()) return "base";
+  return join(texts_of(picks, [&](const Pick& pick) { return name(pick); }), " + ");
+}
+
+std::string Stacks::change(const Picks& from, const Picks& to) const {
+  std::vector<std::string> parts;
+  for (const Pick& pick : to)
+    if (std::ranges::count(from, pick) == 0) parts.push_back("+ " + name(pick));
+  for (const Pick& pick : from)
+    if (std::ranges::count(to, pick) == 0) parts.push_back("- " + name(pick));
+  return join(parts, ", ");
+}
+
+Variant Stacks::variant(const Picks& picks) const {
+  if (picks.empty()) return {.name = name(picks), .spec = experiment_.base, .external = experiment_.program};
+  // A grid with one choice per axis is one stack whose rungs may replace plugins of each other.
+  Experiment one = experiment_;
+  Part grid{.arrangement = Arrangement::grid};
+  for (const Pick& pick : picks) grid.axes.push_back({rung(pick)});
+  one.parts = {grid};
+  const Variant stack = expand(one).back();
+  return {.name = name(picks), .spec = stack.spec, .external = stack.external};
+}
+
 StageEvaluator::StageEvaluator(const Experiment& experiment, const SearchRequest& request,
                                const Stacks& stacks, RunRequest run, std::filesystem::path folder,
                                Progress& progress)
@@ -77,7 +106,7 @@ bool StageEvaluator::goes_on() { return seconds_for_stages() > fewest_s_; }
 Forecast StageEvaluator::forecast(const Picks& picks) try {
   progress_.stage("planning " + stacks_.name(picks));
   const Variant variant = stacks_.variant(picks);
-  check_stack(variant, catalogue_);
+  check_stacks({variant}, catalogue_);
   Interrupts interrupts;
   const auto planned = plan_variant(
       variant, {.workers = *run_.workers, .limits = {.timeout_s = run_.plan_timeout_s}}, interrupts);

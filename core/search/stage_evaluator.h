@@ -1,13 +1,40 @@
 #pragma once
 #include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "analysis/analysis.h"
+#include "experiment/experiment.h"
 #include "launch/controller.h"
 #include "plugin/description.h"
 #include "process/signals.h"
-#include "search/stacks.h"
+#include "search/search.h"
 
 namespace optrush {
+/// Maps picks to stacks: rungs on top of an experiment's base.
+class Stacks {
+ public:
+  Stacks(const Experiment& experiment, const SearchRequest& request)
+      : experiment_(experiment), request_(request) {}
+
+  /// The number of alternatives of each axis.
+  std::vector<size_t> choices() const;
+  const std::string& name(const Pick& pick) const { return rung(pick).name; }
+  /// For example "bf16 + fused AdamW"; "base" for an empty stack.
+  std::string name(const Picks&) const;
+  /// The difference of two stacks: "+ bf16, - checkpointing".
+  std::string change(const Picks& from, const Picks& to) const;
+  /// Throws an Error if the rungs can't be stacked together.
+  Variant variant(const Picks&) const;
+
+ private:
+  const Rung& rung(const Pick& pick) const { return request_.axes.at(pick.axis).at(pick.choice); }
+
+  const Experiment& experiment_;
+  const SearchRequest& request_;
+};
+
 /// Thrown when a signal ended the present stage.
 struct StageInterrupted {
   std::filesystem::path folder;  ///< folder of the stage

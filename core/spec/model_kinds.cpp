@@ -1,6 +1,9 @@
 #include "spec/model_kinds.h"
 
+#include <array>
+
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/collective_spec.h"
 #include "spec/operator_spec.h"
@@ -13,6 +16,23 @@ template <class T>
 Json validated(const Json& model, const std::string& where) {
   return to_json(fields_of<T>().read(model, where));
 }
+
+struct Part {
+  const char* name;
+  std::vector<OptionSchema> (*fields)();
+};
+/// The structs of a spec besides the kinds of models.
+constexpr std::array kParts = {Part{"data", options_of<DataSpec>},
+                               Part{"train", options_of<TrainSpec>},
+                               Part{"validate", options_of<ValidateSpec>},
+                               Part{"save", options_of<SaveSpec>},
+                               Part{"sample", options_of<SampleSpec>},
+                               Part{"plugin_use", options_of<PluginUse>},
+                               Part{"rope_scaling", options_of<RopeScaling>},
+                               Part{"router", options_of<Router>},
+                               Part{"latent", options_of<LatentAttention>},
+                               Part{"delta_net", options_of<DeltaNet>},
+                               Part{"full_attention", options_of<FullAttention>}};
 }  // namespace
 
 const std::vector<ModelKind>& model_kinds() {
@@ -49,12 +69,18 @@ void rename_old_kind(std::string& kind, Json& model) {
 }
 
 Json validate_model(const std::string& kind, const Json& model, const std::string& where) {
-  std::vector<std::string> names;
-  for (const auto& known : model_kinds()) {
+  for (const auto& known : model_kinds())
     if (known.name == kind) return known.validate(model, where);
-    names.push_back(known.name);
-  }
-  throw Error(ErrorCode::unknown_name, "unknown kind of model '" + kind + "'", did_you_mean(kind, names),
-              where);
+  throw Error(ErrorCode::unknown_name, "unknown kind of model '" + kind + "'",
+              did_you_mean(kind, texts_of(model_kinds(), &ModelKind::name)), where);
+}
+
+std::vector<OptionSchema> spec_fields(const std::string& section) {
+  if (section == "run") return fields_of<RunSpec>().options();
+  for (const auto& part : kParts)
+    if (section == part.name) return part.fields();
+  for (const auto& kind : model_kinds())
+    if (section == kind.name) return kind.fields();
+  throw Error(ErrorCode::unknown_name, "a spec has no section '" + section + "'");
 }
 }  // namespace optrush

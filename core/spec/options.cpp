@@ -1,10 +1,22 @@
 #include "optrush/options.h"
 
+#include <algorithm>
+#include <array>
+
+#include "base/suggest.h"
+#include "base/text.h"
+#include "optrush/edit.h"
 #include "optrush/error.h"
 #include "spec/value.h"
 
 namespace optrush {
 namespace {
+constexpr std::array<std::string_view, 16> kPhases = {
+    "base",  "quantize", "adapter",   "tensor",    "context",   "compile", "checkpoint", "offload",
+    "shard", "pipeline", "precision", "gradients", "optimizer", "capture", "prefetch",   "measure"};
+constexpr std::array<std::string_view, 5> kEffects = {"exact", "rounding", "precision", "batch", "model"};
+static_assert(kPhases.size() == static_cast<size_t>(Phase::measure) + 1);
+static_assert(kEffects.size() == static_cast<size_t>(Effect::model) + 1);
 const std::vector<std::string> kTypes = {"integer", "number",   "string",  "boolean",
                                          "list",    "integers", "numbers", "folder"};
 const std::vector<std::string> kKeys = {"name", "type", "default", "min", "max", "choices", "effects", "doc"};
@@ -55,32 +67,41 @@ std::map<std::string, Effect> effects_of(const Json& json, const OptionSchema& s
 }
 }  // namespace
 
+std::string_view to_string(Phase phase) { return kPhases.at(static_cast<size_t>(phase)); }
+std::string_view to_string(Effect effect) { return kEffects.at(static_cast<size_t>(effect)); }
+
+std::vector<std::string> effect_names() { return {kEffects.begin(), kEffects.end()}; }
+
+Effect effect_from_string(std::string_view name, const std::string& where) {
+  const auto it = std::ranges::find(kEffects, name);
+  if (it == kEffects.end())
+    throw Error(ErrorCode::unknown_name, "unknown effect '" + std::string(name) + "'",
+                did_you_mean(name, effect_names()), where);
+  return static_cast<Effect>(it - kEffects.begin());
+}
+
 OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
   check_keys(json, kKeys, "key", "an option", where);
   OptionSchema schema;
   schema.name = text_of(json, {.name = "name", .type = "string"}, "an option", where);
   const std::string subject = "option '" + schema.name + "'";
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_value, what, {}, where);
+  };
   if (!is_name(schema.name))
-    throw Error(ErrorCode::invalid_value,
-                subject + " must have a name of lower-case letters, digits and '_' that starts with a letter",
-                {}, where);
+    refuse(subject + " must have a name of lower-case letters, digits and '_' that starts with a letter");
   schema.type = text_of(json, {.name = "type", .type = "string", .choices = kTypes}, subject, where);
   schema.doc = text_of(json, {.name = "doc", .type = "string"}, subject, where);
   schema.min = bound(json, "min", schema, where);
   schema.max = bound(json, "max", schema, where);
   if (!schema.min.is_null() && !schema.max.is_null() && schema.min > schema.max)
-    throw Error(ErrorCode::invalid_value,
-                subject + " allows no value: min " + schema.min.dump() + " is above max " + schema.max.dump(),
-                {}, where);
+    refuse(subject + " allows no value: min " + schema.min.dump() + " is above max " + schema.max.dump());
   if (const auto it = json.find("choices"); it != json.end()) {
     if (schema.type != "string" && schema.type != "list")
-      throw Error(
-          ErrorCode::invalid_value,
-          "'choices' of " + subject + " are allowed for strings and lists only, not for type " + schema.type,
-          {}, where);
+      refuse("'choices' of " + subject + " are allowed for strings and lists only, not for type " +
+             schema.type);
     schema.choices = checked({.type = "list"}, *it, "'choices' of " + subject, where);
-    if (schema.choices.empty())
-      throw Error(ErrorCode::invalid_value, "'choices' of " + subject + " are empty", {}, where);
+    if (schema.choices.empty()) refuse("'choices' of " + subject + " are empty");
   }
   schema.effects = effects_of(json, schema, where);
   if (const auto it = json.find("default"); it != json.end() && !it->is_null())
@@ -89,9 +110,7 @@ OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
 }
 
 Options::Options(const std::vector<OptionSchema>& schemas, const Json& given, const std::string& where) {
-  std::vector<std::string> names;
-  for (const auto& schema : schemas) names.push_back(schema.name);
-  check_keys(given, names, "option", "", where);
+  check_keys(given, texts_of(schemas, &OptionSchema::name), "option", "", where);
   for (const auto& schema : schemas) {
     const std::string subject = "option '" + schema.name + "'";
     if (const auto it = given.find(schema.name); it != given.end())

@@ -44,14 +44,6 @@ Json written_number(double value, bool integer) {
   return value;
 }
 
-Json of_file(const std::string& name, const char* title, const Json& schema) {
-  Json file = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
-               {"$id", "optrush/" + name},
-               {"title", title}};
-  file.update(schema);
-  return file;
-}
-
 Json of_type(const char* type) {
   Json schema = Json::object();
   schema["type"] = type;

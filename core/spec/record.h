@@ -70,8 +70,6 @@ bool is_nothing(const Json&);
 Json written_number(double value, bool integer);
 
 // Parts of JSON schemas.
-/// The schema of a file with the $id "optrush/`name`".
-Json of_file(const std::string& name, const char* title, const Json& schema);
 Json of_type(const char* type);
 Json of_option(const OptionSchema&, bool integer);
 Json list_of(Json items);

@@ -41,6 +41,13 @@ bool only_epochs(const TrainSpec&);
 /// "13 steps" or "3 epochs", warm-up included.
 std::string length_of(const TrainSpec&);
 
+/// The learning rate of a step, counted from 0. It rises linearly to train.lr at step lr_warmup. Then, unless
+/// lr_decay is "none", it falls to lr_min * train.lr at step lr_steps and stays there. The cosine schedule is
+/// half a period (arXiv:1608.03983 without restarts).
+double learning_rate(const TrainSpec& train, int64_t step);
+/// Throws an Error if a training that continues from the state of step `first` is past its schedule.
+void check_schedule(const TrainSpec& train, int64_t first);
+
 /// Checks a model of this kind and adds default values.
 Json validate_model(const std::string& kind, const Json& model, const std::string& where);
 
@@ -54,6 +61,4 @@ RunSpec merged(const RunSpec& base, const Json& settings, const std::string& whe
 /// The fields of "run", "train", "data", "validate", "save", "rope_scaling" or a kind of model, in order, for
 /// docs and editor stubs. Their types are those of options, and "object".
 std::vector<OptionSchema> spec_fields(const std::string& section);
-/// docs/schema/run_spec.schema.json, generated from the same fields.
-Json run_spec_schema();
 }  // namespace optrush

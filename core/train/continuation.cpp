@@ -6,7 +6,7 @@
 #include "base/number_text.h"
 #include "base/text.h"
 #include "optrush/error.h"
-#include "spec/learning_rate.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

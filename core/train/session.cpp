@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "base/counter_random.h"
-#include "spec/learning_rate.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

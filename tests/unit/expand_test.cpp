@@ -471,7 +471,7 @@ TEST(CheckStack, NamesBothPluginsAndThePlace) {
   const auto catalogue = Catalogue::find({folder.path()});
   const auto check = [&](const std::vector<std::string>& plugins) {
     const auto variants = expand(ladder({rung("r", plugins)}));
-    return error_of([&] { check_stack(variants[1], catalogue); });
+    return error_of([&] { check_stacks({variants[1]}, catalogue); });
   };
   EXPECT_THAT(check({"fused_adamw", "lora", "mixed_precision", "grad_scaler"}), IsEmpty());
   EXPECT_THAT(check({"grad_scaler", "mixed_precision"}), IsEmpty()) << "the order does not matter";

@@ -80,7 +80,6 @@ Analysis with_random_times(uint64_t seed) {
     its.steps = equal_steps > 0 ? equal_steps : 10 * (1 + dice.up_to(20));
     its.seconds = dice.of(std::vector{0.01, 1.0, 60.0}) * dice.between(1, 60);
     its.last = dice.between(2.0, 2.5);
-    its.since_before = dice.between(0, 0.2) * *its.seconds;
   }
   return a;
 }

@@ -54,7 +54,7 @@ TEST(NoiseLog, ATornLineIsClosedAndTheNextOneKept) {
   std::getline(lines, torn);
   std::getline(lines, whole);
   EXPECT_EQ(torn, R"({"round": 0, "lo)");
-  EXPECT_EQ(noise_line_from_json(Json::parse(whole), "test").round, 1);
+  EXPECT_EQ(fields_of<NoiseLine>().read(Json::parse(whole), "test").round, 1);
 }
 
 TEST(PeakLog, KeepsTheBestOfEachArithmetic) {
@@ -222,7 +222,7 @@ TEST(GpuSteps, TheSectionIsAboutTheDeviceThatDidTheWork) {
 
 TEST(Noise, LinesRoundTrip) {
   const NoiseLine written = line(4, 0.2);
-  const NoiseLine read = noise_line_from_json(Json::parse(to_json(written).dump()), "");
+  const NoiseLine read = fields_of<NoiseLine>().read(Json::parse(to_json(written).dump()), "");
   EXPECT_EQ(to_json(read), to_json(written));
 }
 

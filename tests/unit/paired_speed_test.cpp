@@ -1,4 +1,4 @@
-#include "analysis/paired_speed.h"
+#include "analysis/analysis.h"
 
 #include <gtest/gtest.h>
 

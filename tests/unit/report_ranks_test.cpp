@@ -1,7 +1,7 @@
 // Rungs of several ranks: the report's sections on ranks, collectives and scaling.
 #include <gmock/gmock.h>
 
-#include "analysis/measured_row.h"
+#include "analysis/checked_rows.h"
 #include "analysis/quantities.h"
 #include "base/temporary_folder.h"
 #include "optrush/error.h"

@@ -30,6 +30,16 @@ constexpr const char* kOfTheOptimizer =
 
 }  // namespace
 
+std::string camel_case(std::string_view name) {
+  std::string text;
+  bool start = true;
+  for (const char c : name) {
+    if (c != '_') text += start && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    start = c == '_';
+  }
+  return text;
+}
+
 void check_plugin_name(const std::string& name) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
   const bool begins_with_letter = !name.empty() && name[0] >= 'a' && name[0] <= 'z';

@@ -2,8 +2,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace optrush {
+/// "wide_swiglu" becomes "WideSwiglu".
+std::string camel_case(std::string_view name);
 /// Checks the name of a plugin, which is also the name of its library, its CMake target and its name in
 /// scripts. An Error states the rule.
 void check_plugin_name(const std::string& name);

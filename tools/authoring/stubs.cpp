@@ -1,5 +1,6 @@
 #include "authoring/stubs.h"
 
+#include "authoring/new_plugin.h"
 #include "base/text.h"
 #include "script/api.h"
 #include "script/functions.h"
@@ -73,8 +74,7 @@ std::string function_stub(const Function& function, const std::vector<PluginDesc
     text += entry("param", parameter);
     names += (names.empty() ? "" : ", ") + parameter.name;
   }
-  text += "---@return " + function.returns +
-          (function.returns_doc.empty() ? "" : " # " + function.returns_doc) + "\n";
+  text += "---@return " + function.returns + (function.returns == function.owner ? " # itself" : "") + "\n";
   if (function.call == functions::rung)
     for (const auto& plugin : plugins) text += overload(plugin);
   const std::string owner = function.owner.empty() ? "rush." : function.owner + ":";

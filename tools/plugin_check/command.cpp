@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "cli/commands.h"
-#include "cli/interrupted.h"
 #include "cli/option_parts.h"
 #include "experiment/experiment.h"
 #include "machine/stand_in.h"

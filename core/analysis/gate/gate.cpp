@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -61,11 +60,7 @@ constexpr double kLaterTolerance = 0.05;
 /// constant loss exceeds this after 12 steps (6 degrees of freedom) once in 280 times.
 constexpr double kRiseInStandardErrors = 4;
 
-std::string three_digits(double value) {
-  std::array<char, 32> text{};
-  return {text.data(),
-          std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 3).ptr};
-}
+std::string three_digits(double value) { return significant(value, 3); }
 
 /// The step at which two curves differ most.
 struct Worst {

@@ -5,7 +5,6 @@
 
 #include "analysis/gate/gate.h"
 #include "base/text.h"
-#include "experiment/spec_difference.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -210,8 +209,8 @@ class Planner {
     check_.explanation =
         "the rung trains a different function or task: every step is compared with its reference (the base "
         "with " +
-        (run.plugins.empty() ? "its settings" : join(names_of(run.plugins))) + on_ranks(run) +
-        "), and the loss must fall";
+        (run.plugins.empty() ? "its settings" : join(texts_of(run.plugins, &PluginUse::name))) +
+        on_ranks(run) + "), and the loss must fall";
     return true;
   }
 

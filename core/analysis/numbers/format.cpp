@@ -1,10 +1,8 @@
 #include "analysis/numbers/format.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
-#include <span>
 #include <utility>
 
 #include "analysis/numbers/verdict.h"
@@ -24,13 +22,6 @@ int digits_of(const Ratio& ratio) {
          (looks_like_one(ratio.interval->low) || looks_like_one(ratio.interval->high)))
     ++digits;
   return digits;
-}
-
-using Escape = std::pair<char, const char*>;
-
-std::string escaped(char c, std::span<const Escape> escapes) {
-  const auto found = std::ranges::find(escapes, c, &Escape::first);
-  return found == escapes.end() ? std::string(1, c) : found->second;
 }
 }  // namespace
 
@@ -77,14 +68,10 @@ void add_name(NamesBy& all, const std::string& common, const std::string& name) 
 }
 
 std::string listed_names(const std::vector<std::string>& names) {
-  std::vector<std::string> texts;
-  for (const std::string& name : names) texts.push_back(name_in_text(name));
-  return join(texts);
+  return join(texts_of(names, name_in_text));
 }
 
 std::string markdown_cell(std::string_view text) {
-  static constexpr std::array<Escape, 6> kEscapes = {
-      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\n', "<br>"}, {'\r', " "}, {'\t', " "}}};
   const auto in_word = [&](size_t i) {
     return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
   };
@@ -107,23 +94,22 @@ std::string markdown_cell(std::string_view text) {
     }
   };
   std::string cell;
-  for (size_t i = 0; i < text.size(); ++i) cell += (special(i) ? "\\" : "") + escaped(text[i], kEscapes);
-  return cell;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (special(i)) cell += '\\';
+    cell += text[i];
+  }
+  return filled_in(std::move(cell),
+                   {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\n", "<br>"}, {"\r", " "}, {"\t", " "}});
 }
 
 std::string html_text(std::string_view text) {
-  static constexpr std::array<Escape, 5> kEscapes = {
-      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}}};
-  std::string html;
-  for (const char c : text) html += escaped(c, kEscapes);
-  return html;
+  return filled_in(std::string(text),
+                   {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string field = "\"";
-  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return field + "\"";
+  return "\"" + filled_in(std::string(text), {{"\"", "\"\""}}) + "\"";
 }
 
 size_t characters(std::string_view utf8) {

@@ -5,100 +5,167 @@
 
 #include "analysis/grid.h"
 #include "analysis/numbers/format.h"
-#include "analysis/problem.h"
 #include "analysis/quantities.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
 
 namespace optrush {
 namespace {
+/// "all 8 stacks learn one batch: the last loss is at most 0.0006 (required: below 0.1)"
 void add_overfit(const Analysis& a, Claims& claims) {
-  Learns learns;
+  double below = 0;
+  Numbers learned, failed;         // last losses
   for (const Row& row : a.rows) {  // a row that did not learn the batch has not ended well
     if (!row.overfit || row.same_as >= 0) continue;
-    learns.required = row.overfit->required;
-    (row.overfit->learned() ? learns.learned : learns.failed)
-        .emplace_back(name_in_text(row.name), row.overfit->last);
+    below = row.overfit->required;
+    (row.overfit->learned() ? learned : failed).emplace_back(name_in_text(row.name), row.overfit->last);
   }
-  if (learns.required > 0) claims.push_back({Weight::answer, learns});
+  if (below <= 0) return;
+  const std::string required = " (required: below " + exact_number(below) + ")";
+  const size_t all = learned.size() + failed.size();
+  if (!failed.empty()) {
+    add_claim(claims, Weight::answer, [&](Form form) {
+      return std::to_string(failed.size()) + " of " + counted(all, "stack") +
+             (failed.size() == 1 ? " does" : " do") + " not learn one batch: the last loss is " +
+             list_text(failed, 4, form) + required;
+    });
+    return;
+  }
+  const auto worst = std::ranges::max_element(learned, {}, &Numbers::value_type::second);
+  add_text(claims, Weight::answer,
+           (all == 1 ? worst->first + " learns" : "all " + std::to_string(all) + " stacks learn") +
+               " one batch: the last loss is at most " + fixed(worst->second, 4) + required);
 }
 
 /// Which rungs reach the target loss, of the base's task with the same kind of loss. If all take the same
-/// number of steps, the claims on speed are enough.
+/// number of steps, the claims on speed are enough. "A (12.0 s, 80 steps) and B (20.0 s, 100 steps) reach a
+/// loss of 2.5; not in every round: C (2.900)"; "A reaches a loss of 2.5 1.05x [1.02, 1.08] as soon as base".
 void add_time_to_loss(const Analysis& a, Claims& claims) {
   const auto first =
       std::ranges::find_if(a.rows, [](const Row& row) { return row.time_to_loss.has_value(); });
   if (first == a.rows.end()) return;
-  Reaches reaches{.target = a.experiment.target_loss};
-  bool any = false;
+  const std::string target = "a loss of " + exact_number(a.experiment.target_loss);
+  Rows there;
+  Numbers others;
+  bool any = false, in_some_rounds = false;
   for (const Row* row : select(a, [&](const Row& row) {
          return row.time_to_loss && row.time_to_loss->validated == first->time_to_loss->validated &&
                 row.same_as < 0 && same_task(a.spec(row), a.variants.front().spec);
        })) {
     any = true;
     if (!row->time_to_loss->enough_steps) continue;
-    reaches.in_some_rounds |= row->time_to_loss->in_some_rounds;
+    in_some_rounds |= row->time_to_loss->in_some_rounds;
     if (row->time_to_loss->seconds)
-      reaches.there.push_back(row);
+      there.push_back(row);
     else
-      reaches.others.emplace_back(name_in_text(row->name), row->time_to_loss->last);
+      others.emplace_back(name_in_text(row->name), row->time_to_loss->last);
   }
-  std::ranges::stable_sort(reaches.there, {}, [](const Row* row) { return *row->time_to_loss->seconds; });
-  std::ranges::stable_sort(reaches.others, {}, &Numbers::value_type::second);
-  const bool equal = std::ranges::all_of(reaches.there, [&](const Row* row) {
-    return row->time_to_loss->steps == reaches.there.front()->time_to_loss->steps;
-  });
+  std::ranges::stable_sort(there, {}, [](const Row* row) { return *row->time_to_loss->seconds; });
+  std::ranges::stable_sort(others, {}, &Numbers::value_type::second);
+  const bool equal = std::ranges::all_of(
+      there, [&](const Row* row) { return row->time_to_loss->steps == there.front()->time_to_loss->steps; });
   if (!equal)
-    for (const Row* row : reaches.there)
-      if (row->base.time_to_loss && row->base.time_to_loss->interval)
-        claims.push_back(
-            {row->base.time_to_loss->claim() ? Weight::answer : Weight::detail,
-             Exchange{relation_of(a, *row, row->base), *row->base.time_to_loss, reaches.target}});
-  if (!reaches.others.empty() || (!reaches.there.empty() && !equal))
-    claims.push_back({Weight::answer, std::move(reaches)});
-  else if (any && reaches.there.empty())
-    claims.push_back({Weight::answer,
-                      Open{"the runs are too short to show whether a rung reaches a loss of " +
-                           exact_number(reaches.target) + ": the test is the mean of " +
-                           std::to_string(kSmoothedSteps) + " training losses, and they have fewer steps"}});
+    for (const Row* row : there)
+      if (const auto& soon = row->base.time_to_loss; soon && soon->interval)
+        add_claim(claims, soon->claim() ? Weight::answer : Weight::detail, [&](Form form) {
+          const Relation e = relation_of(a, *row, row->base);
+          return e.name + " reaches " + target + " " + speed_text(*soon, form) + " as soon as " + e.than +
+                 (e.speed ? ", at " + speed_text(*e.speed, form) + " its tokens/s" : "") +
+                 after(", ", verdict_text(*soon, form));
+        });
+  const auto with_time = [](const Row* row) {
+    return name_in_text(row->name) + " (" + text_of(row->time_to_loss) + ")";
+  };
+  if (!others.empty() || (!there.empty() && !equal))
+    add_claim(claims, Weight::answer, [&](Form form) {
+      const std::string text = there.empty()
+                                   ? "no rung reaches " + target + (in_some_rounds ? " in every round" : "")
+                                   : list_text(texts_of(there, with_time), form) +
+                                         (there.size() == 1 ? " reaches " : " reach ") + target;
+      if (others.empty()) return text;
+      return text + (there.empty() ? "; the last losses are " : "; not in every round: ") +
+             list_text(others, 3, form);
+    });
+  else if (any && there.empty())
+    add_text(claims, Weight::answer,
+             "the runs are too short to show whether a rung reaches " + target +
+                 ": the test is the mean of " + std::to_string(kSmoothedSteps) +
+                 " training losses, and they have fewer steps");
 }
 
+/// "over 3 seeds, the last loss of A differs by +0.0120 [+0.0040, +0.0200] from base"
 void add_differences(const Analysis& a, Claims& claims) {
   for (const Row* row : select(a, [](const Row& row) {
          return row.base.perplexity && row.base.perplexity->interval && row.same_as < 0;
-       }))
-    claims.push_back(
-        {row->base.perplexity->claim() && a.experiment.target_loss == 0 ? Weight::answer : Weight::detail,
-         Differs{name_in_text(row->name), name_in_text(row->base.name), *row->base.perplexity}});
+       })) {
+    const Ratio& perplexity = *row->base.perplexity;
+    const bool answers = perplexity.claim() && a.experiment.target_loss == 0;
+    add_text(claims, answers ? Weight::answer : Weight::detail,
+             "over " + counted(perplexity.rounds, "seed") + ", the last loss of " + name_in_text(row->name) +
+                 " differs by " + difference_text(perplexity) + " from " + name_in_text(row->base.name) +
+                 (perplexity.claim() ? "" : ", which may be chance"));
+  }
 }
 
-/// Published speedups of rungs that have an interval here.
+bool holds_here(const Row* row) {
+  const Ratio& speed = *row->previous.speed;
+  return speed.claim() && (speed.value > 1) == (row->published->speedup > 1);
+}
+
+/// Published speedups of rungs that have an interval here: "of 3 published changes of speed 2 hold here: A
+/// (1.14x [1.11, 1.18], published 1.12x), ..."
 void add_published(const Analysis& a, Claims& claims) {
-  Holds holds;
-  for (const Row* row : select(a, [](const Row& row) {
-         return row.published && row.published->speedup > 0 && row.previous.between.empty() &&
-                row.previous.differs.empty() && row.previous.speed && row.previous.speed->interval;
-       }))
-    holds.figures.push_back({relation_of(a, *row, row->previous), row->published->speedup});
-  if (!holds.figures.empty()) claims.push_back({Weight::answer, std::move(holds)});
+  const Rows rows = select(a, [](const Row& row) {
+    return row.published && row.published->speedup > 0 && row.previous.between.empty() &&
+           row.previous.differs.empty() && row.previous.speed && row.previous.speed->interval;
+  });
+  if (rows.empty()) return;
+  const auto held = std::ranges::count_if(rows, holds_here);
+  add_claim(claims, Weight::answer, [&](Form form) {
+    const auto figure = [&](const Row* row) {
+      return name_in_text(row->name) + " (" + speed_text(*row->previous.speed, form) + ", published " +
+             ratio_only(row->published->speedup) + (holds_here(row) ? ")" : "; not shown)");
+    };
+    return "of " + counted(rows.size(), "published change") + " of speed " + std::to_string(held) +
+           (held == 1 ? " holds" : " hold") + " here: " + list_text(texts_of(rows, figure), form);
+  });
 }
 
 /// The last validation losses, the lowest first, and the shares of padding.
 void add_levels(const Analysis& a, Claims& claims) {
   constexpr double kMuchPadding = 0.01;
-  Levels losses{.before = "the validation loss ends at ", .rows = {}, .after = ""},
-      padding{.before = "padding takes ", .rows = {}, .after = " of the positions", .shares = true};
+  Numbers losses, padding;
   for (const Row* row : select(a, [](const Row& row) { return row.same_as < 0; })) {
-    if (!row->validation.empty())
-      losses.rows.emplace_back(name_in_text(row->name), row->validation.back().loss);
-    if (row->padding.value_or(0) > kMuchPadding)
-      padding.rows.emplace_back(name_in_text(row->name), *row->padding);
+    if (!row->validation.empty()) losses.emplace_back(name_in_text(row->name), row->validation.back().loss);
+    if (row->padding.value_or(0) > kMuchPadding) padding.emplace_back(name_in_text(row->name), *row->padding);
   }
-  std::ranges::stable_sort(losses.rows, {}, &Numbers::value_type::second);
-  if (losses.rows.size() > 1)
-    claims.push_back({a.experiment.target_loss > 0 ? Weight::detail : Weight::answer, std::move(losses)});
-  if (!padding.rows.empty()) claims.push_back({Weight::other, std::move(padding)});
+  std::ranges::stable_sort(losses, {}, &Numbers::value_type::second);
+  const auto loss = [](const auto& each) { return fixed(each.second, 4) + " (" + each.first + ")"; };
+  const auto share = [](const auto& each) { return percent(each.second, 0) + " (" + each.first + ")"; };
+  if (losses.size() > 1)
+    add_claim(claims, a.experiment.target_loss > 0 ? Weight::detail : Weight::answer, [&](Form form) {
+      return "the validation loss ends at " + list_text(texts_of(losses, loss), form);
+    });
+  if (!padding.empty())
+    add_claim(claims, Weight::other, [&](Form form) {
+      return "padding takes " + list_text(texts_of(padding, share), form) + " of the positions";
+    }).aside = true;
 }
+
+/// What a choice of a grid changes relative to another one.
+struct Changes {
+  std::string choice, against;
+  struct Quantity {
+    std::string title;
+    double least = 1, most = 1;  ///< ratios over the combinations
+    /// "peak memory by -22.0 %"
+    std::string text() const {
+      const std::string low = change(least), high = change(most);
+      return title + " by " + low + (low == high ? "" : " to " + high);
+    }
+  };
+  std::vector<Quantity> quantities;
+};
 
 /// What a choice changes in the columns of bytes that the view names, relative to the choice that it names.
 /// Bytes repeat exactly, so a change needs no interval.
@@ -124,8 +191,46 @@ void add_changes(const Analysis& a, const Grid& grid, Claims& claims) {
       known->most = std::max(known->most, ratio);
     }
   }
-  for (Changes& changes : found)
-    if (!changes.quantities.empty()) claims.push_back({Weight::other, std::move(changes)});
+  for (const Changes& changes : found)
+    if (!changes.quantities.empty())
+      add_claim(claims, Weight::other, [&](Form form) {
+        return changes.choice + " changes " +
+               list_text(texts_of(changes.quantities, &Changes::Quantity::text), form) + " relative to " +
+               changes.against;
+      });
+}
+
+/// The fastest stack that a search measured over the base; null: none.
+const TriedStack* top_of(const Tried& tried) {
+  const TriedStack* top = nullptr;
+  for (const TriedStage& stage : tried.stages)
+    for (const TriedStack& each : stage.stacks)
+      if (stage.reference == "base" && each.speed && (top == nullptr || *each.speed > *top->speed))
+        top = &each;
+  return top;
+}
+
+/// The result of a search. It quotes no speed of a stage, because the stack was chosen by it; the claims on
+/// the final ladder do.
+std::string search_text(const Tried& tried, Form form) {
+  const TriedStack* top = top_of(tried);
+  std::string text = "the search found " + tried.best;
+  if (!tried.answered) {
+    text = "the search has no answer yet: its time was enough for fewer than " + std::to_string(kMinRounds) +
+           " rounds";
+    if (top != nullptr)
+      text += "; best so far: " + top->stack + ", " + ratio_only(*top->speed) + " as fast as the base in " +
+              counted(top->rounds, "round");
+    return text + (tried.decides_s.value_or(0) > 0 ? "; " + would_allow_a_claim(*tried.decides_s) : "");
+  }
+  if (tried.best == "base") {
+    // A part may be faster alone, but nothing could be built on it.
+    text = "the search found nothing that is shown to be faster than the base";
+    if (top != nullptr && form == Form::finding) text += "; best so far: " + top->stack + ", " + top->result;
+  }
+  if (!tried.finished)
+    text += "; its time ended before it had tried every move, so a longer --at-most may find a faster stack";
+  return text;
 }
 }  // namespace
 
@@ -140,7 +245,7 @@ bool misses_loss(const Analysis& a, const Row& row) {
 
 void add_answers(const Analysis& a, Claims& claims) {
   // The stages of a search have its knowledge; its ladder shows the answer.
-  if (a.tried) claims.push_back({Weight::answer, Finds{&*a.tried}});
+  if (a.tried) add_claim(claims, Weight::answer, [&](Form form) { return search_text(*a.tried, form); });
   add_overfit(a, claims);
   add_time_to_loss(a, claims);
   add_differences(a, claims);
@@ -165,22 +270,20 @@ void add_grid(const Analysis& a, Claims& claims) {
   if (best != rivals.end()) {
     std::rotate(rivals.begin(), best, std::next(best));
     const std::string which = rivals.size() == grid.size() ? "" : " with the base's problem";
-    claims.push_back({Weight::answer,
-                      Trains{.relation = rivals.front(),
-                             .absolute = true,
-                             .remark = clearly_first(rivals) ? ", the fastest combination" + which
-                                                             : ", among the fastest combinations" + which}});
+    add_trains(
+        claims, Weight::answer, rivals.front(), /*absolute=*/true,
+        (clearly_first(rivals) ? ", the fastest combination" : ", among the fastest combinations") + which);
   } else if (known && rivals.empty()) {
-    claims.push_back(
-        {Weight::answer, Open{"no combination solves the base's problem and trains as well, so none "
-                              "is called the fastest"}});
+    add_text(claims, Weight::answer,
+             "no combination solves the base's problem and trains as well, so none is called the fastest");
   } else if (known && rivals.front().speed->interval && a.experiment.target_loss == 0) {
-    claims.push_back({Weight::answer, Open{"no combination is shown to be faster than the base"}});
-    claims.push_back({Weight::detail, Trains{.relation = rivals.front(), .remark = ", the nearest"}});
+    add_text(claims, Weight::answer, "no combination is shown to be faster than the base");
+    add_trains(claims, Weight::detail, rivals.front(), /*absolute=*/false, ", the nearest");
   }
   for (const Grid& each : grids_of(a)) add_changes(a, each, claims);
 }
 
+/// "4 ranks train 3.50x [3.41, 3.59] as many tokens/s as 1 rank (replicas, weak scaling, 88 % efficient)"
 void add_scaling(const Analysis& a, Claims& claims) {
   for (const ScalingSeries& series : a.scaling) {
     const auto known =
@@ -188,15 +291,17 @@ void add_scaling(const Analysis& a, Claims& claims) {
                      [](const ScalingPoint& point) { return point.speedup && point.speedup->interval; });
     if (known == series.points.rend()) continue;
     const Row& row = *a.row(known->variant);
-    Scales scales{.ranks = known->ranks,
-                  .from = series.points.front().ranks,
-                  .speed = *known->speedup,
-                  .title = series.title(),
-                  .efficiency = known->efficiency_text(0),
-                  .exposed_share = {}};
+    const std::string efficiency = known->efficiency_text(0);
+    std::string exposed;
     if (row.exposed_seconds && row.step_seconds.value_or(0) > 0)
-      scales.exposed_share = *row.exposed_seconds / *row.step_seconds;
-    claims.push_back({claims.empty() ? Weight::answer : Weight::other, std::move(scales)});
+      exposed = "; exposed communication takes " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
+                " of the step";
+    add_claim(claims, claims.empty() ? Weight::answer : Weight::other, [&](Form form) {
+      return counted(known->ranks, "rank") + " train " + speed_text(*known->speedup, form) +
+             " as many tokens/s as " + counted(series.points.front().ranks, "rank") + " (" + series.title() +
+             (efficiency == kUnknown ? "" : ", " + efficiency + " efficient") + ")" +
+             after(", ", verdict_text(*known->speedup, form)) + (form == Form::finding ? exposed : "");
+    });
   }
 }
 
@@ -209,23 +314,29 @@ void add_programs(const Analysis& a, Claims& claims) {
       continue;
     Relation relation = relation_of(a, *a.row(program.fastest), program.comparison);
     relation.name = stack_name(a, *relation.row);
-    claims.push_back(
-        {++stated > kMost ? Weight::detail : Weight::answer,
-         Trains{.relation = relation,
-                .remark = a.row(program.variant)->checked ? "" : " (whose losses could not be compared)"}});
+    add_trains(claims, ++stated > kMost ? Weight::detail : Weight::answer, relation, /*absolute=*/false,
+               a.row(program.variant)->checked ? "" : " (whose losses could not be compared)");
   }
 }
 
 void add_ends(const Analysis& a, Claims& claims) {
-  for (const Row* row : select(a, [](const Row& row) { return row.previous.worse.has_value(); }))
-    claims.push_back({Weight::failure, TrainsWorse{name_in_text(row->name), name_in_text(row->previous.name),
-                                                   *row->previous.worse}});
+  for (const Row* row : select(a, [](const Row& row) { return row.previous.worse.has_value(); })) {
+    const Worse& losses = *row->previous.worse;
+    const std::string text =
+        name_in_text(row->name) + " trains worse than " + name_in_text(row->previous.name);
+    claims.push_back({Weight::failure,
+                      text + ": over the last third of equally many tokens its mean " +
+                          (losses.validated ? "validation" : "training") + " loss is " +
+                          fixed(losses.loss, 3) + " instead of " + fixed(losses.other, 3),
+                      text});
+  }
   for (const Status status :
        {Status::broken, Status::oom, Status::crashed, Status::timeout, Status::failed, Status::skipped}) {
-    Ended ended{.status = status, .names = {}};
-    for (const Row& row : a.rows)
-      if (row.status == status && row.started) ended.names.push_back(name_in_text(row.name));
-    if (!ended.names.empty()) claims.push_back({Weight::failure, std::move(ended)});
+    const Rows rows = rows_where(a.rows, [&](const Row& row) { return row.status == status && row.started; });
+    if (rows.empty()) continue;
+    const auto names = texts_of(rows, [](const Row* row) { return name_in_text(row->name); });
+    add_claim(claims, Weight::failure,
+              [&](Form form) { return list_text(names, form) + " " + what_happened(status); });
   }
 }
 }  // namespace optrush

@@ -39,26 +39,19 @@ Claims claims_of(const Analysis& a) {
   add_grid(a, claims);
   add_scaling(a, claims);
   add_programs(a, claims);
-  // Memory and padding leave open what the question of most reports is.
-  const auto beside = [](const Claim& claim) {
-    return std::holds_alternative<Takes>(claim.what) ||
-           (std::holds_alternative<Levels>(claim.what) && claim.weight == Weight::other);
-  };
-  if (std::ranges::all_of(claims, beside)) {
+  if (std::ranges::all_of(claims, &Claim::aside)) {
     Claims open;
     add_open(a, open);
     claims.insert(claims.begin(), open.begin(), open.end());
   } else if (!a.tried)  // the stages of a search have stated it
     add_too_few(a, claims);
   add_ends(a, claims);
-  if (claims.empty()) claims.push_back({Weight::answer, Open{"nothing was measured"}});
+  if (claims.empty()) add_text(claims, Weight::answer, "nothing was measured");
   return claims;
 }
 
 std::vector<std::string> findings(const Analysis& a) {
-  std::vector<std::string> texts;
-  for (const Claim& claim : claims_of(a)) texts.push_back(sentence(a, text_of(claim, Form::finding)));
-  return texts;
+  return texts_of(claims_of(a), [&](const Claim& claim) { return sentence(a, claim.finding); });
 }
 
 std::string finding_text(const Analysis& a) { return join(findings(a), " "); }
@@ -73,8 +66,6 @@ std::string headline(const Analysis& a) {
     claims.erase(std::next(least).base());
   }
   if (claims.empty()) claims.push_back(claims_of(a).front());
-  std::vector<std::string> clauses;
-  for (const Claim& claim : claims) clauses.push_back(text_of(claim, Form::clause));
-  return "On " + device_text(a.context) + ", " + join(clauses, "; ") + ".";
+  return "On " + device_text(a.context) + ", " + join(texts_of(claims, &Claim::clause), "; ") + ".";
 }
 }  // namespace optrush

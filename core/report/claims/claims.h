@@ -1,11 +1,71 @@
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analysis/analysis.h"
 #include "analysis/compare.h"
-#include "report/claims/claim.h"
 
 namespace optrush {
+/// Speed and memory of a stack, a rung or a program relative to another one. The analysis must outlive it.
+struct Relation {
+  std::string name, than;    ///< as in a sentence
+  const Row* row = nullptr;  ///< null: a rung of an ablation
+  const Row* other = nullptr;
+  std::optional<Ratio> speed;    ///< ratio of tokens/s
+  std::optional<double> memory;  ///< ratio of peak memory
+  std::string condition;         ///< why the problems differ; empty: like for like
+  bool worse = false;            ///< it trains worse
+};
+using Relations = std::vector<Relation>;
+Relation relation_of(const Analysis&, const Row&, const Comparison&);
+
+/// How much a claim matters in the headline; less important ones are dropped first.
+enum class Weight : uint8_t { answer, gain, failure, other, trade, open, detail };
+/// A sentence with intervals, or a short clause of the headline.
+enum class Form : uint8_t { finding, clause };
+
+/// A claim as a text in both forms, without a capital letter and a full stop.
+struct Claim {
+  Weight weight = Weight::detail;
+  std::string finding, clause;
+  const Row* result = nullptr;  ///< the row that it calls the answer of the report; null: none
+  bool aside = false;           ///< it leaves open what the question of most reports is
+};
+using Claims = std::vector<Claim>;
+/// Adds the claim that `text` states in each form.
+Claim& add_claim(Claims& claims, Weight weight, auto&& text) {
+  return claims.emplace_back(Claim{weight, text(Form::finding), text(Form::clause)});
+}
+/// Adds a claim with one text for both forms.
+void add_text(Claims&, Weight, const std::string& text);
+/// Adds "the stack up to A trains 9,526 tokens/s, 2.21x [2.05, 2.38] as fast as the base, with 56 % less
+/// memory". `absolute`: states tokens/s and makes the row the result. `remark`: at the end of the sentence.
+void add_trains(Claims&, Weight, const Relation&, bool absolute = false, const std::string& remark = "");
+
+// Phrases of the sentences.
+
+/// "1.51x [1.50, 1.52]", in a clause "1.51x".
+std::string speed_text(const Ratio&, Form);
+/// "no difference above 2.5 %", or "undecided"; "" for a claim.
+std::string verdict_text(const Ratio&, Form);
+/// The text behind a separator; "" if it is empty.
+std::string after(const char* separator, const std::string& text);
+/// "A, B and C"; in a clause "A, B and 4 more".
+std::string list_text(std::vector<std::string> parts, Form);
+/// Names with a number, for example a loss.
+using Numbers = std::vector<std::pair<std::string, double>>;
+/// "A (1.234) and B (1.250)"
+std::string list_text(const Numbers&, int digits, Form);
+/// "1.51x [1.50, 1.52] as fast as base"
+std::string as_fast(const Relation&, Form);
+/// "16 % less memory"; "" if it is about equal or not known.
+std::string memory_change(const std::optional<double>& ratio);
+/// "ran out of memory"
+std::string what_happened(Status);
+
 /// All that a report claims, the answer of its question first. The only source of its sentences.
 Claims claims_of(const Analysis&);
 

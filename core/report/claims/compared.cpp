@@ -4,6 +4,7 @@
 #include <map>
 
 #include "analysis/numbers/format.h"
+#include "analysis/numbers/verdict.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
 

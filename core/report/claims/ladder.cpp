@@ -4,7 +4,8 @@
 #include <iterator>
 
 #include "analysis/numbers/format.h"
-#include "analysis/problem.h"
+#include "analysis/numbers/verdict.h"
+#include "base/text.h"
 #include "report/claims/claims.h"
 
 namespace optrush {
@@ -83,6 +84,43 @@ Relation stack_relation(const Analysis& a, const Row& row) {
 /// Whether a relation may be called a gain.
 bool like_for_like(const Relation& e) { return !e.worse && e.condition.empty(); }
 
+/// "the stack up to A takes 129 MiB, 64 % less than the base, and trains 1.81x [1.72, 1.91] as fast"
+std::string takes_text(const Relation& e, Form form) {
+  std::string text = e.name + " takes " + bytes(*e.row->memory.allocated) + ", " + memory_change(e.memory) +
+                     " than " + e.than;
+  if (e.speed && (e.speed->claim() || (e.speed->interval && form == Form::finding)))
+    text += ", and trains " + as_fast(e, form) + after(", ", verdict_text(*e.speed, form));
+  return text + (e.condition.empty() ? "" : " (not like for like: " + e.condition + ")");
+}
+
+/// "A (1.49x [1.35, 1.65], 54 % less memory)"
+std::string with_figures(const Relation& e, Form form, bool outcome) {
+  std::vector<std::string> figures = {speed_text(*e.speed, form), memory_change(e.memory), e.condition,
+                                      e.worse ? "but it trains worse" : "",
+                                      outcome ? what_would_tell(verdict_of(*e.speed)) : ""};
+  std::erase(figures, "");
+  return e.name + " (" + join(figures) + ")";
+}
+
+/// "A (1.49x [1.35, 1.65]) and B (1.41x [1.33, 1.50]) make training faster". `most`: the first gains most.
+std::string rungs_text(Outcome outcome, const Relations& relations, bool most, Form form) {
+  if (form == Form::clause && most) return with_figures(relations.front(), form, false) + " gains most";
+  const bool open = outcome == Outcome::undecided, alike = outcome == Outcome::alike,
+             one = relations.size() == 1;
+  double bound = 0;
+  for (const Relation& e : relations)
+    if (alike) bound = std::max(bound, verdict_of(*e.speed).bound);
+  const auto part = [&](const Relation& e) {
+    return alike || (open && form == Form::clause) ? e.name : with_figures(e, form, open);
+  };
+  const std::string names = list_text(texts_of(relations, part), form);
+  if (open) return names + (one ? " is undecided" : " are undecided");
+  const std::string text = names + (one ? " makes " : " make ");
+  if (alike) return text + describe({Outcome::alike, bound});
+  return text + (outcome == Outcome::faster ? "training faster" : "training slower") +
+         (most && !one ? "; " + relations.front().name + " gains most" : "");
+}
+
 /// One claim for the rungs with this verdict, the largest gain or cost first. `all`: also rungs without an
 /// interval, which may gain most.
 void add_rungs(Relations relations, const Relations& all, Outcome outcome, const std::string& before,
@@ -98,8 +136,7 @@ void add_rungs(Relations relations, const Relations& all, Outcome outcome, const
                        [&](const Relation& e) { return e.name != relations.front().name; });
   const bool most = outcome == Outcome::faster && ranked.size() > 1 && like_for_like(ranked.front()) &&
                     clearly_first(ranked);
-  claims.push_back(
-      {weight, Rungs{.outcome = outcome, .relations = std::move(relations), .before = before, .most = most}});
+  add_claim(claims, weight, [&](Form form) { return before + rungs_text(outcome, relations, most, form); });
 }
 
 void add_verdicts(const Relations& known, const Relations& all, const std::string& before, Weight gains,
@@ -155,18 +192,17 @@ void add_ladder(const Analysis& a, Claims& claims) {
       const bool stated = row == best && c.variant == row->base.variant;
       if (!c.speed->claim() || model != models || stated) continue;
       const bool function = its && other && other_function(*its, *other);
-      claims.push_back({model      ? Weight::answer
-                        : function ? Weight::other
-                                   : Weight::detail,
-                        Trains{relation_of(a, *row, c)}});
+      const Weight weight = model ? Weight::answer : function ? Weight::other : Weight::detail;
+      add_trains(claims, weight, relation_of(a, *row, c));
     }
   };
   adds_other(true);
   if (best != nullptr)
-    claims.push_back({Weight::answer, Trains{.relation = stack_relation(a, *best),
-                                             .absolute = best->tokens_per_second.has_value()}});
+    add_trains(claims, Weight::answer, stack_relation(a, *best), best->tokens_per_second.has_value());
   if (const Row* least = smallest_of(a, best))
-    claims.push_back({Weight::answer, Takes{stack_relation(a, *least)}});
+    add_claim(claims, Weight::answer, [&](Form form) {
+      return takes_text(stack_relation(a, *least), form);
+    }).aside = true;
   Relations single, all;
   for (const Row* row : ladder.all) {
     const Relation relation = relation_of(a, *row, row->previous);
@@ -180,7 +216,7 @@ void add_ladder(const Analysis& a, Claims& claims) {
   const auto faster = [](const Relation& e) { return verdict_of(*e.speed).outcome == Outcome::faster; };
   if (!stated && !single.empty() && std::ranges::none_of(single, faster) &&
       ladder.single.size() == ladder.known.size() && ladder.over_base.size() == ladder.known.size())
-    claims.push_back({Weight::gain, Rungs{}});
+    add_text(claims, Weight::gain, "no rung is shown to make training faster");
   const bool only_gain = one_rung && std::ranges::count(ladder.single, best) > 0 && is_faster(*best) &&
                          std::ranges::count_if(single, faster) == 1;
   if (!stated) add_verdicts(single, all, "", only_gain ? Weight::detail : Weight::gain, claims);
@@ -188,22 +224,20 @@ void add_ladder(const Analysis& a, Claims& claims) {
     if (row == best && row->previous.variant == row->base.variant) continue;
     Relation relation = relation_of(a, *row, row->previous);
     relation.name += ", together with " + listed_names(row->previous.between) + ",";
-    claims.push_back({Weight::detail, Trains{relation}});
+    add_trains(claims, Weight::detail, relation);
   }
   adds_other(false);
   // If the previous rung was left out, a rung has common rounds only with the base.
   for (const Row* row : ladder.over_base)
     if (!row->previous.speed->interval && row != best)
-      claims.push_back({Weight::detail, Trains{stack_relation(a, *row)}});
+      add_trains(claims, Weight::detail, stack_relation(a, *row));
 }
 
 void add_ablation(const Analysis& a, Claims& claims) {
   for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; })) {
     if (!full->base.speed || !full->base.speed->interval) continue;
-    claims.push_back(
-        {Weight::answer, Trains{.relation = stack_relation(a, *full),
-                                .absolute = full->tokens_per_second.has_value(),
-                                .remark = misses_loss(a, *full) ? ", but does not reach the loss" : ""}});
+    add_trains(claims, Weight::answer, stack_relation(a, *full), full->tokens_per_second.has_value(),
+               misses_loss(a, *full) ? ", but does not reach the loss" : "");
   }
   Relations known, all;
   for (const AblationLine& line : a.ablation) {
@@ -220,8 +254,7 @@ void add_ablation(const Analysis& a, Claims& claims) {
 
 const Row* result_row(const Analysis& a) {
   for (const Claim& claim : claims_of(a))
-    if (const auto* trains = std::get_if<Trains>(&claim.what); trains && trains->absolute)
-      return trains->relation.row;
+    if (claim.result != nullptr) return claim.result;
   return nullptr;
 }
 }  // namespace optrush

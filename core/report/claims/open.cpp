@@ -3,7 +3,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "analysis/more_time.h"
 #include "analysis/numbers/format.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
@@ -61,28 +60,27 @@ void add_open(const Analysis& a, Claims& claims) {
   else if (rows.size() == 1)
     text = "only " + name_in_text(rows.front()->name) + " succeeded: " + alone(*rows.front());
   else if (best != nullptr && best->base.speed->interval)
-    return claims.push_back(
-        {Weight::answer, Trains{.relation = relation_of(a, *best, best->base), .absolute = true}});
+    return add_trains(claims, Weight::answer, relation_of(a, *best, best->base), /*absolute=*/true);
   else if (best != nullptr)
     text = "no claim on speed yet: a claim needs " + std::to_string(kMinRounds) + " rounds; " +
            claim_needs(a) + "; nearest to a gain so far: " + seen(*best);
-  claims.push_back({Weight::answer, Open{std::move(text)}});
+  add_text(claims, Weight::answer, text);
 }
 
 void add_too_few(const Analysis& a, Claims& claims) {
-  std::vector<std::string> names;
-  for (const Row* row : select(a, [](const Row& row) {
-         return row.same_as < 0 && row.base.variant >= 0 && is_compared(row) &&
-                row.base.speed->rounds < kMinRounds;
-       }))
-    names.push_back(seen(*row));
-  if (!names.empty() && a.experiment.until)
-    claims.push_back({Weight::detail, Open{"no claim on " + join(names) + ": " + claim_needs(a)}});
+  const Rows rows = select(a, [](const Row& row) {
+    return row.same_as < 0 && row.base.variant >= 0 && is_compared(row) &&
+           row.base.speed->rounds < kMinRounds;
+  });
+  if (rows.empty() || !a.experiment.until) return;
+  const auto names = texts_of(rows, [](const Row* row) { return seen(*row); });
+  add_text(claims, Weight::detail, "no claim on " + join(names) + ": " + claim_needs(a));
 }
 
 std::string missing_warning(const Analysis& a) {
   if (a.missing_runs == 0) return "";
-  const auto names = names_of(rows_where(a.rows, [](const Row& row) { return row.missing_rounds > 0; }));
+  const auto names =
+      texts_of(rows_where(a.rows, [](const Row& row) { return row.missing_rounds > 0; }), &Row::name);
   return counted(a.missing_runs, "run") + (a.missing_runs == 1 ? " has" : " have") +
          " no result yet: " + listed_names(names) + ". To finish: optrush run " +
          std::filesystem::path(a.experiment.script).filename().string() + " --label " + a.experiment.label +

@@ -37,10 +37,10 @@ std::string text_of(const std::string& key, const Json& value) {
 std::string streams_of(const Json& context) {
   const auto streams = context.find("streams_bytes_per_second");
   if (streams == context.end()) return "";
-  std::vector<std::string> parts;
-  for (const auto& [name, rate] : streams->items())
-    parts.push_back(name + " " + grouped(rate.get<double>() / 1e9));
-  return " (" + join(parts) + ")";
+  const auto text = [](const auto& stream) {
+    return stream.key() + " " + grouped(stream.value().template get<double>() / 1e9);
+  };
+  return " (" + join(texts_of(streams->items(), text)) + ")";
 }
 
 void add_peak(const Json& context, Table& table) {
@@ -59,9 +59,8 @@ void add_hosts(const Json& context, Table& table) {
   const auto hosts = context.find("hosts");
   if (hosts == context.end()) return;
   for (const auto& host : *hosts) {
-    std::vector<std::string> ranks, parts;
-    for (const auto& rank : host.at("ranks")) ranks.push_back(rank.dump());
-    parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, " "));
+    const auto ranks = texts_of(host.at("ranks"), [](const Json& rank) { return rank.dump(); });
+    std::vector<std::string> parts = {(ranks.size() == 1 ? "rank " : "ranks ") + join(ranks, " ")};
     for (const char* key : {"cpu", "gpus"})
       if (const std::string text = host.value(key, ""); !text.empty()) parts.push_back(text);
     table.rows.push_back({"host " + host.at("name").get<std::string>(), join(parts)});

@@ -82,6 +82,12 @@ Section program_section(const Analysis& a) {
   return section;
 }
 
+/// "1.75x", with the published device if it differs from this one.
+std::string published_cell(double value, const std::string& shown, const Row& row) {
+  if (value == 0) return kUnknown;
+  return row.published_here ? shown : "(" + shown + ")";
+}
+
 Section ablation_section(const Analysis& a) {
   Section section{.title = "Ablation",
                   .lead =
@@ -214,21 +220,48 @@ std::string machine_text(const Json& context) {
   return cpu == context.end() || !cpu->is_object() ? "" : processor_text(*cpu);
 }
 
+Section published_section(const Analysis& a) {
+  Section section{.title = "Beside published figures",
+                  .lead = "This table compares speed and memory as measured here with published figures.",
+                  .paragraphs = {"Speed is tokens/s relative to the rung below. Memory is the change of peak "
+                                 "memory from the rung below."},
+                  .table = Table({"rung", ">speed, measured", ">published", ">memory, measured", ">published",
+                                  "on", "by"})};
+  bool elsewhere = false;
+  std::vector<std::string> others;
+  for (const Row& row : a.rows) {
+    if (!row.published) continue;
+    const Published& published = *row.published;
+    elsewhere = elsewhere || !row.published_here;
+    // A comparison that includes the change of another rung is not the published one.
+    const Comparison unknown;
+    const Comparison& measured = row.previous.between.empty() ? row.previous : unknown;
+    const bool differs = measured.speed && !measured.differs.empty();
+    if (differs) others.push_back(name_in_text(row.name) + " (" + measured.differs + ")");
+    section.table->rows.push_back({row.name, or_unknown(measured.speed, ratio_text) + (differs ? " †" : ""),
+                                   published_cell(published.speedup, grouped(published.speedup) + "x", row),
+                                   or_unknown(measured.memory, [](double m) { return change(m); }),
+                                   published_cell(published.memory, change(published.memory), row),
+                                   published.on, published.source});
+  }
+  if (elsewhere)
+    section.bullets = {
+        "Figures in brackets were published for another device, so this machine need not reach them."};
+  if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others) + ".");
+  return section;
+}
+
 std::vector<std::string> warnings_of(const Analysis& a) {
   constexpr double kFar = 0.1;
-  std::vector<std::string> warnings;
   if (std::ranges::none_of(a.rows, [](const Row& row) { return row.tokens_per_second.has_value(); }))
-    return warnings;  // nothing was timed, so there is nothing to doubt
+    return {};  // nothing was timed, so there is nothing to doubt
+  std::vector<std::string> warnings;
   // The probe measures the CPU. For runs on a GPU, the steps show how steady it was.
-  if (const std::string noise = a.gpu     ? gpu_warning(*a.gpu)
-                                : a.noise ? noise_warning(*a.noise)
-                                          : "";
-      !noise.empty())
-    warnings.push_back(noise);
-  if (const std::string text = a.gpu ? short_steps_warning(*a.gpu) : ""; !text.empty())
-    warnings.push_back(text);
-  if (const std::string text = disturbed_warning(disturbed_rounds(a.rows), !a.tried); !text.empty())
-    warnings.push_back(text);
+  if (a.gpu)
+    warnings = {gpu_warning(*a.gpu), short_steps_warning(*a.gpu)};
+  else if (a.noise)
+    warnings = {noise_warning(*a.noise)};
+  warnings.push_back(disturbed_warning(disturbed_rounds(a.rows), !a.tried));
   NamesBy rungs;
   for (const Row& row : a.rows)
     for (const auto& warning : row.warnings) add_name(rungs, warning, row.name);
@@ -237,7 +270,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     warnings.push_back("The speed of the base changed by " + change(a.drift->last / a.drift->first) +
                        " from its rounds to its last run, so the machine was not steady. Ratios within a "
                        "round cancel a slow change; a sudden change widens the intervals.");
-  if (std::string text = missing_warning(a); !text.empty()) warnings.push_back(std::move(text));
+  warnings.push_back(missing_warning(a));
+  std::erase(warnings, "");
   return warnings;
 }
 

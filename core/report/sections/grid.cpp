@@ -1,7 +1,6 @@
 #include "analysis/grid.h"
 
 #include "analysis/numbers/format.h"
-#include "analysis/problem.h"
 #include "analysis/quantities.h"
 #include "base/text.h"
 #include "report/sections/document.h"

@@ -76,8 +76,8 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
 void explain_environments(const Analysis& a, const Rows& rows, Section& section) {
   std::map<std::string, std::vector<std::string>> rungs;
   for (const Row* row : rows) {
-    std::vector<std::string> variables;
-    for (const auto& [name, value] : a.spec(*row).environment) variables.push_back(name + "=" + value);
+    const auto variables =
+        texts_of(a.spec(*row).environment, [](const auto& one) { return one.first + "=" + one.second; });
     if (!variables.empty()) rungs[join(variables, " ")].push_back(row->name);
   }
   for (const auto& [variables, names] : rungs)
@@ -243,7 +243,7 @@ void explain_failures(const Rows& rows, Section& section) {
 }
 
 void name_those_left_out(const Analysis& a, Section& section) {
-  const auto names = names_of(rows_where(a.rows, [](const Row& row) { return !row.asked; }));
+  const auto names = texts_of(rows_where(a.rows, [](const Row& row) { return !row.asked; }), &Row::name);
   if (!names.empty()) section.bullets.push_back("Left out by --only: " + listed_names(names) + ".");
 }
 

@@ -10,7 +10,8 @@ namespace optrush {
 namespace {
 /// The number of compared rows that follow their reference.
 std::string loss_lead(const Rows& rows) {
-  const auto broken = names_of(rows_where(rows, [](const Row& row) { return row.status == Status::broken; }));
+  const auto broken =
+      texts_of(rows_where(rows, [](const Row& row) { return row.status == Status::broken; }), &Row::name);
   const auto sound = std::ranges::count_if(
       rows, [](const Row* row) { return row->ok() && row->checked && row->variant != 0; });
   if (broken.empty() && sound == 0) return "This section shows the loss of every step.";
@@ -26,6 +27,15 @@ std::string loss_lead(const Rows& rows) {
 bool differs_from_reference(const Row& row) {
   return std::ranges::any_of(row.losses_apart, [](double distance) { return distance > 0; });
 }
+
+std::string mean_of_last(const Row& row) {
+  double sum = 0;
+  for (const RoundEnd& end : row.ends) sum += end.last;
+  return row.ends.empty() ? kUnknown : fixed(sum / static_cast<double>(row.ends.size()), 4);
+}
+
+/// The rows that differ from the base by a time to the loss or by a loss.
+bool is_compared(const Row& row) { return row.ok() && (row.base.time_to_loss || row.base.perplexity); }
 }  // namespace
 
 std::string shown_round(const Rows& rows) {
@@ -85,17 +95,17 @@ Section loss_section(const Family& family) {
       "It uses means because equally good runs drift apart at single steps. Exact plugins must match in "
       "every step."};
   for (const LossLine& line : loss_lines(family.rows)) {
-    const auto names = names_of(line.others);
+    const auto names = texts_of(line.others, &Row::name);
     if (!names.empty())
       section.bullets.push_back("In the chart, the curve of " + name_in_text(line.row->name) +
                                 (names.size() == 1 ? " covers the curve of " : " covers the curves of ") +
                                 listed_names(names) + ".");
   }
-  const auto equal = names_of(rows_where(
-      family.rows, [](const Row& row) { return !row.losses_apart.empty() && !differs_from_reference(row); }));
+  const Rows equal = rows_where(
+      family.rows, [](const Row& row) { return !row.losses_apart.empty() && !differs_from_reference(row); });
   if (!equal.empty())
     section.bullets.push_back("Losses equal to the reference bit for bit, in the steps that both have: " +
-                              listed_names(equal) + ".");
+                              listed_names(texts_of(equal, &Row::name)) + ".");
   return section;
 }
 
@@ -129,10 +139,55 @@ Section time_section(const Analysis& a, const Family& family) {
                               "finished all its steps. It is interpolated between two losses."}};
   for (const Row* row : rows) {
     const auto losses = losses_by_time(row->steps, row->validation);
-    section.table->rows.push_back(
-        {row->name, or_unknown(loss_at(losses, shortest), [](double x) { return fixed(x, 4); }),
-         fixed(losses.back().loss, 4), duration(losses.back().seconds)});
+    section.table->rows.push_back({row->name,
+                                   or_unknown(loss_between(losses, shortest, &TimedLoss::seconds),
+                                              [](double x) { return fixed(x, 4); }),
+                                   fixed(losses.back().loss, 4), duration(losses.back().seconds)});
   }
+  return section;
+}
+
+Section equal_loss_section(const Analysis& a) {
+  if (std::ranges::none_of(a.rows, is_compared)) return {};
+  const bool timed =
+      std::ranges::any_of(a.rows, [](const Row& row) { return row.base.time_to_loss.has_value(); });
+  const bool seeded =
+      std::ranges::any_of(a.rows, [](const Row& row) { return row.base.perplexity.has_value(); });
+  Section section{.title = timed ? "Time to an equal loss" : "Losses over seeds",
+                  .lead = "Each rung is compared with the base in the same rounds" +
+                          std::string(a.experiment.seeds.empty() ? "." : ", which have the same seeds.")};
+  const Rows rows =
+      rows_where(a.rows, [](const Row& row) { return is_compared(row) || (row.variant == 0 && row.ok()); });
+  Table table;
+  const auto add = [&](const char* title, auto&& cell) { table.add({title, true}, rows, cell); };
+  table.add({"rung"}, rows, &Row::name);
+  add("tokens/s vs base", [](const Row* row) { return or_unknown(row->base.speed, ratio_text); });
+  if (timed) {
+    add("steps", [](const Row* row) {
+      const auto& time = row->time_to_loss;
+      return time && time->steps ? std::to_string(*time->steps) : kUnknown;
+    });
+    add("time to loss", [](const Row* row) {
+      const auto& time = row->time_to_loss;
+      return time && time->seconds ? duration(*time->seconds) : text_of(time);
+    });
+    add("as soon as the base", [](const Row* row) { return or_unknown(row->base.time_to_loss, ratio_text); });
+  }
+  if (seeded) {
+    add("last loss, mean", [](const Row* row) { return mean_of_last(*row); });
+    add("difference from the base",
+        [](const Row* row) { return or_unknown(row->base.perplexity, difference_text); });
+  }
+  section.table = std::move(table);
+  if (timed)
+    section.bullets.emplace_back(
+        "1.05x as soon means that the rung needs 1/1.05 of the base's training time. Steps are of the round "
+        "with the most; the time is the median of the rounds.");
+  if (seeded)
+    section.bullets.push_back(
+        "The last loss is the last validation loss, or without validation the mean of the last " +
+        std::to_string(kSmoothedSteps) + " training losses. Differences are means over seeds.");
+  section.bullets.emplace_back("In brackets are paired t intervals over the rounds.");
   return section;
 }
 }  // namespace optrush

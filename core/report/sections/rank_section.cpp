@@ -61,10 +61,8 @@ std::string over_theory(const Collective& c) {
 
 /// For example "dp 2 × tp 4".
 std::string mesh_text(const Row& row) {
-  std::vector<std::string> parts;
-  for (const auto& dimension : row.mesh)
-    parts.push_back(dimension.name + " " + std::to_string(dimension.size));
-  return join(parts, " × ");
+  const auto text = [](const MeshDimension& each) { return each.name + " " + std::to_string(each.size); };
+  return join(texts_of(row.mesh, text), " × ");
 }
 
 /// Time and its share of a step: "12.3 ms (4.1 %)".

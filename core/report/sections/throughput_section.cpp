@@ -114,11 +114,6 @@ void explain_interleaving(const Rows& rows, Section& section) {
   section.bullets.push_back(join(parts, " "));
 }
 
-std::string samples_text(const Row& row) {
-  std::vector<std::string> samples;
-  for (const double sample : row.samples) samples.push_back(grouped(sample));
-  return join(samples, " · ");
-}
 }  // namespace
 
 Section throughput_section(const Analysis& a, const Family& family) {
@@ -158,7 +153,8 @@ Section throughput_section(const Analysis& a, const Family& family) {
   if (!rows.empty()) {
     Table& table = section.table.emplace();
     table.add({"rung"}, rows, &Row::name);
-    table.add({"tokens/s of each round"}, rows, [](const Row* row) { return samples_text(*row); });
+    table.add({"tokens/s of each round"}, rows,
+              [](const Row* row) { return join(texts_of(row->samples, grouped), " · "); });
     if (utilization) table.add({"MFU", true}, rows, [](const Row* row) { return mfu_cell(*row); });
     add_columns(table, shown, a, rows);
     if (cost) table.columns.back().title = a.experiment.currency + " per million tokens";

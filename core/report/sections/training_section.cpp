@@ -23,9 +23,9 @@ std::vector<std::string> leaves_text(const Json& json, const std::string& prefix
 }
 
 std::string use_text(const Json& use) {
-  std::vector<std::string> options;
-  for (const auto& [key, value] : use.at("options").items())
-    options.push_back(key + " = " + plain_text(value));
+  const auto options = texts_of(use.at("options").items(), [](const auto& option) {
+    return option.key() + " = " + plain_text(option.value());
+  });
   return use.at("name").get<std::string>() + (options.empty() ? "" : " { " + join(options) + " }");
 }
 
@@ -48,9 +48,7 @@ std::string fields_of(const Json& part) {
 }
 
 std::string stack_of(const Json& plugins) {
-  std::vector<std::string> uses;
-  for (const auto& use : plugins) uses.push_back(use_text(use));
-  return uses.empty() ? "none" : join(uses);
+  return plugins.empty() ? "none" : join(texts_of(plugins, use_text));
 }
 
 /// A program trains its own model, so of the spec only its parts for any training are shown.

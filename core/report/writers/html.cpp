@@ -3,6 +3,7 @@
 #include "analysis/numbers/format.h"
 #include "base/files.h"
 #include "base/number_text.h"
+#include "base/text.h"
 #include "machine/installation.h"
 #include "report/writers/writers.h"
 
@@ -23,22 +24,17 @@ std::string word_text(const std::string& word) {
 /// Keeps a number and its unit together; a line may break only in front of brackets.
 std::string number_text(const std::string& text) {
   std::string html;
-  for (size_t start = 0; start <= text.size();) {
-    const size_t end = std::min(text.find(' ', start), text.size());
-    const bool bracket = start < text.size() && (text[start] == '(' || text[start] == '[');
-    if (start > 0) html += bracket ? " " : "&nbsp;";
-    html += word_text(text.substr(start, end - start));
-    start = end + 1;
+  const auto words = split(text, " ");
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool bracket = words[i].starts_with('(') || words[i].starts_with('[');
+    if (i > 0) html += bracket ? " " : "&nbsp;";
+    html += word_text(words[i]);
   }
   return html;
 }
 
 /// A sentence in which a number and its percent sign stay together.
-std::string prose_text(const std::string& text) {
-  std::string html = html_text(text);
-  for (size_t at = 0; (at = html.find(" %", at)) != std::string::npos;) html.replace(at, 1, "&nbsp;");
-  return html;
-}
+std::string prose_text(const std::string& text) { return filled_in(html_text(text), {{" %", "&nbsp;%"}}); }
 
 /// `bar` follows the text of a number. A narrow screen shows `title` beside the cell in place of the head.
 std::string html_cell(const Table::Column& column, const std::string& text, const std::string& bar,

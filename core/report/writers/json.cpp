@@ -36,18 +36,15 @@ Json of(const Comparison& c) {
   return json;
 }
 
-/// The rounds of a row with seeds.
-Json seeds_of(const Row& row) {
-  return json_list(row.ends, [](const RoundEnd& end) -> Json {
-    return {{"round", end.round},
-            {"seed", end.seed},
-            {"steps", end.steps},
-            {"seconds", end.seconds},
-            {"last", end.last},
-            {"by", end.validated ? "validation loss" : "training loss"},
-            {"seconds_to_loss", or_null(end.time ? end.time->seconds : std::nullopt)},
-            {"steps_to_loss", or_null(end.time ? end.time->steps : std::nullopt)}};
-  });
+Json of(const RoundEnd& end) {
+  return {{"round", end.round},
+          {"seed", end.seed},
+          {"steps", end.steps},
+          {"seconds", end.seconds},
+          {"last", end.last},
+          {"by", end.validated ? "validation loss" : "training loss"},
+          {"seconds_to_loss", or_null(end.time ? end.time->seconds : std::nullopt)},
+          {"steps_to_loss", or_null(end.time ? end.time->steps : std::nullopt)}};
 }
 
 template <class Pairs>
@@ -78,41 +75,32 @@ Json bounds_of(const Row& row) {
   return {row.planned_memory->least, row.planned_memory->peak};
 }
 
-Json published_of(const Row& row) {
-  if (!row.published) return nullptr;
-  return {{"on", row.published->on}, {"source", row.published->source}, {"comparable", row.published_here}};
+Json of(const Published& published, bool here) {
+  return {{"on", published.on}, {"source", published.source}, {"comparable", here}};
 }
 
-Json validation_of(const Row& row) {
-  return json_list(row.validation, [](const ValidationPoint& point) -> Json {
-    return {{"step", point.step}, {"loss", point.loss}};
-  });
+Json of(const ValidationPoint& point) { return {{"step", point.step}, {"loss", point.loss}}; }
+
+Json of(const CounterResult& counter) {
+  return {{"plugin", counter.plugin},
+          {"name", counter.name},
+          {"unit", counter.unit},
+          {"per", counter.per_step ? "step" : "run"},
+          {"value", counter.value}};
 }
 
-Json counters_json(const Row& row) {
-  return json_list(row.counters, [](const CounterResult& counter) -> Json {
-    return {{"plugin", counter.plugin},
-            {"name", counter.name},
-            {"unit", counter.unit},
-            {"per", counter.per_step ? "step" : "run"},
-            {"value", counter.value}};
-  });
-}
-
-Json ranks_of(const Row& row) {
-  return json_list(row.ranks, [](const RankResult& rank) -> Json {
-    return {{"rank", rank.rank},
-            {"host", rank.host},
-            {"device", rank.device},
-            {"step_seconds", or_null(rank.step_seconds)},
-            {"busy_seconds", or_null(rank.busy_seconds)},
-            {"exposed_seconds", or_null(rank.exposed_seconds)},
-            {"peak_allocated", or_null(rank.peak_allocated)},
-            {"peak_reserved", or_null(rank.peak_reserved)},
-            {"process", or_null(rank.process)},
-            {"parts", or_null(rank.parts)},
-            {"sent_bytes", or_null(rank.sent_bytes)}};
-  });
+Json of(const RankResult& rank) {
+  return {{"rank", rank.rank},
+          {"host", rank.host},
+          {"device", rank.device},
+          {"step_seconds", or_null(rank.step_seconds)},
+          {"busy_seconds", or_null(rank.busy_seconds)},
+          {"exposed_seconds", or_null(rank.exposed_seconds)},
+          {"peak_allocated", or_null(rank.peak_allocated)},
+          {"peak_reserved", or_null(rank.peak_reserved)},
+          {"process", or_null(rank.process)},
+          {"parts", or_null(rank.parts)},
+          {"sent_bytes", or_null(rank.sent_bytes)}};
 }
 
 Json of(const ScalingSeries& series, const Analysis& a) {
@@ -154,6 +142,9 @@ void put_numbers(Json& json, const Analysis& a, const Row& row) {
 }
 
 Json of(const Analysis& a, const Row& row) {
+  const auto list = [](const auto& items) {
+    return json_list(items, [](const auto& item) { return of(item); });
+  };
   Json json = {{"variant", row.variant},
                {"rung", row.name},
                {"group", row.group},
@@ -162,27 +153,27 @@ Json of(const Analysis& a, const Row& row) {
                {"notes", row.notes},
                {"devices", row.devices},
                {"mesh", record::written(row.mesh)},
-               {"ranks", ranks_of(row)},
+               {"ranks", list(row.ranks)},
                {"collectives", record::written(row.collectives)},
                {"rounds", row.rounds},
                {"samples", row.samples},
                {"phases", object(row.phases)},
                {"vs_previous", of(row.previous)},
                {"vs_base", of(row.base)},
-               {"published", published_of(row)},
+               {"published", row.published ? of(*row.published, row.published_here) : Json()},
                {"memory", {{"parts", object(row.memory.parts)}}},
                {"traced", row.traced.empty() ? Json() : Json::object()},
                {"costs", row.cost ? Json::object() : Json()},
                {"predicted_bounds", bounds_of(row)},
                {"loss_change_at", row.loss_change ? Json(row.loss_change_at) : Json()},
-               {"validation", validation_of(row)},
+               {"validation", list(row.validation)},
                {"time_to_loss", json_of(row.time_to_loss)},
-               {"counters", counters_json(row)},
+               {"counters", list(row.counters)},
                {"traces", row.traces},
                {"gate", gate_of(row)}};
   put_numbers(json, a, row);
   if (row.same_as >= 0) json["same_as"] = row.same_as;
-  if (!a.experiment.seeds.empty()) json["seeds"] = seeds_of(row);
+  if (!a.experiment.seeds.empty()) json["seeds"] = list(row.ends);
   if (row.code) json["code"] = to_string(*row.code);
   if (!row.warnings.empty()) json["warnings"] = row.warnings;
   for (const SampledText& sampled : row.sample)

@@ -68,7 +68,7 @@ Record<SummaryRung> record_of(const SummaryRung*) {
              {.promised = true, .nullable = true});
 }
 
-static Record<Summary> record_of(const Summary*) {
+Record<Summary> record_of(const Summary*) {
   return Record<Summary>("the summary", "summary.json: the answer of a report, for programs that act on it.")
       .field("schema_version", &Summary::schema_version, {.required = true, .schema = {{"const", 1}}})
       .field("experiment", &Summary::experiment, {.required = true})
@@ -99,10 +99,6 @@ Summary summary_of(const Analysis& a) {
                              row.base.memory});
   return summary;
 }
-
-Json to_json(const Summary& summary) { return fields_of<Summary>().write(summary); }
-
-Json summary_schema() { return record::of_file("summary", "Summary", fields_of<Summary>().schema()); }
 
 std::string summary_line(const Summary& summary) {
   const auto ok = std::ranges::count(summary.rungs, Status::ok, &SummaryRung::status);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/analysis.h"
+#include "spec/record.h"
 
 namespace optrush {
 /// A ratio of speeds.
@@ -33,10 +34,8 @@ struct Summary {
   std::vector<SummaryRung> rungs;
 };
 Summary summary_of(const Analysis&);
-/// The content of summary.json.
-Json to_json(const Summary&);
-/// docs/schema/summary.schema.json, generated from the same declaration.
-Json summary_schema();
+/// The fields of summary.json.
+Record<Summary> record_of(const Summary*);
 /// The content of summary.txt: "quickstart: 1.96x as fast, 54 % less memory; 5 of 5 rungs ok".
 std::string summary_line(const Summary&);
 }  // namespace optrush

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/problem.h"
+#include "analysis/analysis.h"
 
 namespace optrush::test {
 const Row& Facts::row(const std::string& name) const {
