@@ -1,11 +1,14 @@
 #include "launch/run/run_starter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/files.h"
+#include "base/seconds_since.h"
 #include "launch/run/external_run.h"
 #include "launch/run/result.h"
 #include "machine/cores.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
@@ -14,6 +17,10 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
+constexpr double kLimitToPrepare = 30;  // seconds to open the GPU
+constexpr size_t kLongestLine = 4096;
+constexpr std::chrono::milliseconds kPreparedPeriod{50};
+
 /// The part of a spec that determines the export: the problem and, through the sequences per step, the
 /// plugins' accumulation and use of ranks; not the rung or the round.
 RunSpec start_of(const RunSpec& spec) {
@@ -36,6 +43,44 @@ bool uses_start(const External& external) {
   });
 }
 }  // namespace
+
+PreparedWorker::PreparedWorker(ForkServer& workers, Command command, Interrupts& interrupts)
+    : command_(std::move(command)), interrupts_(interrupts), listener_(listen_at(folder_ / "prepared")) {
+  std::vector<std::string> arguments{workers.worker(), "prepare", "--socket", folder_ / "prepared"};
+  arguments.insert(arguments.end(), command_.arguments.begin() + 2, command_.arguments.end());
+  process_ = workers.start({.arguments = std::move(arguments),
+                            .environment = command_.environment,
+                            .log = "/dev/null",
+                            .helper = true},
+                           interrupts);
+}
+
+bool PreparedWorker::wait() try {
+  const auto start = std::chrono::steady_clock::now();
+  while (!ready_) {
+    if (!channel_)
+      if (Descriptor next = accept_from(listener_); next.get() >= 0)
+        channel_.emplace(std::move(next), kLongestLine);
+    ready_ = channel_ && channel_->receive();
+    if (ready_) break;
+    if (interrupts_.poll() != 0 || seconds_since(start) > kLimitToPrepare || process_->poll() ||
+        (channel_ && !channel_->is_open()))
+      return false;
+    interrupts_.wait(kPreparedPeriod, {channel_ ? channel_->descriptor() : listener_.get()});
+  }
+  return true;
+} catch (const Error&) {  // the message is not JSON: it is another worker
+  return false;
+}
+
+std::unique_ptr<Process> PreparedWorker::run(const Environment& added) {
+  if (!wait() || process_->poll()) return nullptr;
+  process_->become_run(command_.log);
+  Json variables = Json::object();
+  for (const auto& [name, value] : added) variables[name] = value;
+  channel_->send({{"environment", variables}});
+  return std::move(process_);
+}
 
 RunStarter::RunStarter(const fs::path& worker, RemoteRanks* remote_ranks, const fs::path& starts,
                        Interrupts& interrupts)
