@@ -9,7 +9,7 @@
 
 #include "launch/run/metrics_tail.h"
 #include "launch/schedule/schedule.h"
-#include "launch/schedule/time_left.h"
+#include "launch/schedule/time_estimate.h"
 #include "process/terminal.h"
 #include "results/run_result.h"
 

@@ -10,8 +10,8 @@
 #include "base/text.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"
-#include "launch/schedule/pace.h"
 #include "launch/schedule/planner.h"
+#include "launch/schedule/time_limit.h"
 #include "optrush/error.h"
 #include "report/report.h"
 

@@ -13,7 +13,7 @@
 #include "launch/ledger/round.h"
 #include "launch/run_request.h"
 #include "launch/schedule/planner.h"
-#include "launch/schedule/time_left.h"
+#include "launch/schedule/time_estimate.h"
 #include "results/stored.h"
 
 namespace optrush {

@@ -1,4 +1,4 @@
-#include "launch/schedule/estimate.h"
+#include "launch/schedule/time_estimate.h"
 
 #include "fixture.h"
 

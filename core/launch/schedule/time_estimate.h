@@ -1,5 +1,6 @@
 #pragma once
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "launch/schedule/schedule.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// What determines how long a run of an experiment takes.
@@ -45,4 +47,14 @@ class TimeLeft {
   };
   std::map<Kind, Took> took_;
 };
+
+struct TimeEstimate {
+  double seconds = 0;  ///< seconds of the runs with an estimate
+  size_t known = 0, all = 0;
+};
+
+/// Estimates the time of jobs. A stored run is used for a job if their specs differ only in round, purpose,
+/// place and number of steps: it provides the times of start, compilation and steps. Other jobs get no
+/// estimate.
+TimeEstimate estimate_time(const std::vector<Job>&, const Stored&);
 }  // namespace optrush
