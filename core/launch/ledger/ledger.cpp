@@ -22,6 +22,13 @@ using Event = JournalEntry::Event;
 Outline::Outline(const Expanded& expanded, const std::vector<std::string>& only)
     : variants(expanded.variants), schedule(variants, expanded.experiment, only), plans(variants.size()) {}
 
+void note_peak(const Job& job, const RunResult& result, MeasuredMemory& measured) {
+  if (job.spec.purpose != Purpose::measure || !result.ok()) return;
+  if (!result.memory.process || result.on_gpu) return;
+  double& peak = measured[job.spec.variant];
+  peak = std::max(peak, *result.memory.process);
+}
+
 // The report's folder.
 
 Ledger::Ledger(const Expanded& expanded, const RunRequest& request)

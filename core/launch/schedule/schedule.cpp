@@ -128,4 +128,17 @@ std::string identity_of(const Job& job) {
   const std::string spec = spec_sha256(job.spec);
   return job.external ? sha256(spec + record::written(*job.external).dump()) : spec;
 }
+
+bool knows_interleaving(const Job& job, bool launched) {
+  if (job.external) return job.external->interleave;
+  return job.spec.train.world_size == 1 || !launched;
+}
+
+bool is_wanted_whole(const Experiment& experiment, const RunSpec& spec) {
+  return spec.save.every > 0 || spec.train.overfit > 0 || experiment.target_loss > 0;
+}
+
+bool can_be_cut(const Experiment& experiment, const Job& job, bool launched) {
+  return knows_interleaving(job, launched) && !is_wanted_whole(experiment, job.spec);
+}
 }  // namespace optrush

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/analysis.h"
-#include "launch/ledger/round.h"
+#include "launch/schedule/schedule.h"
 
 namespace optrush {
 // How many rounds, rungs and steps an experiment with `until` gets. An experiment with a time limit ends with
