@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
+#include "launch/progress.h"
 #include "launch/schedule/needs.h"
 #include "launch/tracker/live_tracker.h"
 #include "process/terminal.h"

@@ -19,6 +19,7 @@
 #include "launch/ledger/next.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
+#include "launch/progress.h"
 #include "launch/ranks/remote_ranks.h"
 #include "launch/runs.h"
 #include "launch/schedule/time_limit.h"

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"
+#include "launch/progress.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/time_limit.h"
 #include "optrush/error.h"

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "launch/controller.h"
 #include "launch/folder.h"
 #include "launch/ledger/input_files.h"
-#include "launch/run_request.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"
 #include "launch/schedule/time_estimate.h"
