@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
-#include "launch/schedule/disk_space.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"

@@ -5,12 +5,20 @@
 #include "analysis/time_to_loss.h"
 #include "base/text.h"
 #include "launch/ranks/remote_ranks.h"
-#include "launch/run/restart.h"
 #include "launch/run/result.h"
 #include "spec/state_files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
+
+namespace {
+/// Whether the run ended by a fault that may not occur again: a process was lost or crashed, or a rank hung.
+/// A failure that the run itself reports and the time limit are not faults.
+bool is_fault(const RunResult& result) {
+  return result.status == Status::crashed || result.cause == Cause::lost || result.cause == Cause::peer ||
+         result.cause == Cause::timeout;
+}
+}  // namespace
 
 void LossRace::begin_round() {
   first_s_ = HUGE_VAL;

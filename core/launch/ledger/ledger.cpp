@@ -5,8 +5,8 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "launch/ledger/resume.h"
 #include "launch/ranks/rank.h"
-#include "launch/run/restart.h"
 #include "launch/run/result.h"
 #include "optrush/error.h"
 #include "results/result_text.h"
@@ -21,13 +21,6 @@ using Event = JournalEntry::Event;
 
 Outline::Outline(const Expanded& expanded, const std::vector<std::string>& only)
     : variants(expanded.variants), schedule(variants, expanded.experiment, only), plans(variants.size()) {}
-
-void note_peak(const Job& job, const RunResult& result, MeasuredMemory& measured) {
-  if (job.spec.purpose != Purpose::measure || !result.ok()) return;
-  if (!result.memory.process || result.on_gpu) return;
-  double& peak = measured[job.spec.variant];
-  peak = std::max(peak, *result.memory.process);
-}
 
 // The report's folder.
 

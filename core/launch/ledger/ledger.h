@@ -9,7 +9,7 @@
 
 #include "launch/controller.h"
 #include "launch/folder.h"
-#include "launch/ledger/input_files.h"
+#include "launch/ledger/resume.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"
 #include "launch/schedule/time_estimate.h"
@@ -26,11 +26,6 @@ struct Outline {
   Outline(const Outline&) = delete;
   Outline& operator=(const Outline&) = delete;
 };
-
-/// Peak bytes of a process by variant, on a CPU; for several ranks, of the largest.
-using MeasuredMemory = std::map<int64_t, double>;
-/// Records the peak of a job's result, if it is a measurement of a round.
-void note_peak(const Job&, const RunResult&, MeasuredMemory&);
 
 /// All that a controller knows about an experiment, in memory. It alone writes the report's folder.
 ///

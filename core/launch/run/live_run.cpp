@@ -5,7 +5,6 @@
 #include "base/seconds_since.h"
 #include "launch/run/control.h"
 #include "launch/run/external_run.h"
-#include "launch/run/restart.h"
 #include "launch/run/result.h"
 
 namespace optrush {

@@ -134,11 +134,23 @@ bool knows_interleaving(const Job& job, bool launched) {
   return job.spec.train.world_size == 1 || !launched;
 }
 
+bool saves_state(const Job& job) {
+  const RunSpec& spec = job.spec;
+  return spec.save.every > 0 && spec.purpose == Purpose::measure && spec.round == 0 && !job.external;
+}
+
 bool is_wanted_whole(const Experiment& experiment, const RunSpec& spec) {
   return spec.save.every > 0 || spec.train.overfit > 0 || experiment.target_loss > 0;
 }
 
 bool can_be_cut(const Experiment& experiment, const Job& job, bool launched) {
   return knows_interleaving(job, launched) && !is_wanted_whole(experiment, job.spec);
+}
+
+void note_peak(const Job& job, const RunResult& result, MeasuredMemory& measured) {
+  if (job.spec.purpose != Purpose::measure || !result.ok()) return;
+  if (!result.memory.process || result.on_gpu) return;
+  double& peak = measured[job.spec.variant];
+  peak = std::max(peak, *result.memory.process);
 }
 }  // namespace optrush

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "analysis/gate/gate.h"
 #include "experiment/experiment.h"
+#include "results/run_result.h"
 
 namespace optrush {
 /// A run to start.
@@ -23,10 +25,17 @@ std::string identity_of(const Job&);
 /// Whether the controller can control the steps of a job individually.
 bool knows_interleaving(const Job&, bool launched);
 
+/// Whether a run saves states from which it can continue.
+bool saves_state(const Job&);
 /// Whether a run is trained for its result, so that it makes all of its steps.
 bool is_wanted_whole(const Experiment&, const RunSpec&);
 /// Whether a run may end before its last step.
 bool can_be_cut(const Experiment&, const Job&, bool launched);
+
+/// Peak bytes of a process by variant, on a CPU; for several ranks, of the largest.
+using MeasuredMemory = std::map<int64_t, double>;
+/// Records the peak of a job's result, if it is a measurement of a round.
+void note_peak(const Job&, const RunResult&, MeasuredMemory&);
 
 /// The number of rounds; none: open.
 std::optional<int64_t> rounds_of(const Experiment&);

@@ -5,6 +5,7 @@
 #include "fixture.h"
 #include "launch/controller.h"
 #include "launch/folder.h"
+#include "launch/ledger/resume.h"
 #include "launch/machine/context.h"
 #include "results/stored.h"
 
