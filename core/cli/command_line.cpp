@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "cli/interrupted.h"
-#include "launch/run/job_secret.h"
+#include "launch/run/channel.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/torch_folder.h"

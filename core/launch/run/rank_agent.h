@@ -3,7 +3,7 @@
 #include <string>
 
 #include "launch/ranks/launcher.h"
-#include "launch/run/job_secret.h"
+#include "launch/run/channel.h"
 
 namespace optrush {
 /// The agent of a rank other than 0: joins rank 0, and starts workers of its rank on request until rank 0
