@@ -6,7 +6,7 @@
 #include "launch/controller.h"
 #include "launch/folder.h"
 #include "launch/ledger/resume.h"
-#include "launch/machine/context.h"
+#include "launch/machine.h"
 #include "results/stored.h"
 
 namespace optrush {
