@@ -7,6 +7,7 @@
 #include "cli/interrupted.h"
 #include "launch/ledger/resume.h"
 #include "launch/ranks/launcher.h"
+#include "launch/ranks/remote_ranks.h"
 #include "launch/run/run_starter.h"
 #include "launch/schedule/planner.h"
 #include "machine/cores.h"

@@ -96,8 +96,9 @@ std::string store_result(const fs::path& run_folder, const Job& job, const RunRe
   return write_hashed(file, to_json(result));
 }
 
-void check_disk(const fs::path& run_folder, const RunResult& result) {
-  if (result.ok() || result.status == Status::skipped) return;
+void complete_end(const fs::path& run_folder, RunResult& result) {
+  if (result.ok()) return add_traced_step(result, run_folder);
+  if (result.status == Status::skipped) return;
   std::error_code unknown;
   const fs::space_info space = fs::space(run_folder, unknown);
   const bool full = !unknown && space.available < kFullDisk;
@@ -155,8 +156,7 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
     result = RunResult(BadEnd{Status::crashed, std::string("left an unreadable folder: ") + e.what(),
                               ErrorCode::invalid_file});
   }
-  if (result.ok()) add_traced_step(result, run_folder);
-  check_disk(run_folder, result);
+  complete_end(run_folder, result);
   return result;
 }
 

@@ -103,7 +103,7 @@ std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folde
     if (job.spec.train.world_size == 1) return worker(job, folder, added);
     if (auto end = obstacle(job.spec, gpus_, remote_ranks_))
       return std::make_unique<UnstartedRun>(std::move(*end));
-    return start_ranks(job, folder, {workers_, remote_ranks_, added}, interrupts_);
+    return start_ranks(job, folder, workers_, remote_ranks_, added, interrupts_);
     // for example: the program is missing, its start can't be exported, or no more processes are allowed
   } catch (const Error& e) {
     return std::make_unique<UnstartedRun>(RunResult(failed(e, e.message())));

@@ -5,7 +5,7 @@
 
 #include "base/temporary_folder.h"
 #include "launch/fork_server.h"
-#include "launch/ranks/rank_run.h"
+#include "launch/ranks/ranks.h"
 #include "launch/run/channel.h"
 #include "launch/run/live_run.h"
 #include "launch/schedule/needs.h"

@@ -1,4 +1,4 @@
-#include "launch/run/control.h"
+#include "launch/ranks/control.h"
 
 #include <map>
 #include <vector>
