@@ -11,7 +11,6 @@
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"
-#include "launch/schedule/time_estimate.h"
 #include "report/sections/cost_section.h"
 #include "report/writers/writers.h"
 #include "spec/spec_json.h"

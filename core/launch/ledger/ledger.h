@@ -12,7 +12,6 @@
 #include "launch/ledger/resume.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"
-#include "launch/schedule/time_estimate.h"
 #include "results/stored.h"
 
 namespace optrush {

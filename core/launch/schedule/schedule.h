@@ -1,4 +1,6 @@
 #pragma once
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,6 +11,7 @@
 #include "analysis/gate/gate.h"
 #include "experiment/experiment.h"
 #include "results/run_result.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// A run to start.
@@ -36,6 +39,15 @@ bool can_be_cut(const Experiment&, const Job&, bool launched);
 using MeasuredMemory = std::map<int64_t, double>;
 /// Records the peak of a job's result, if it is a measurement of a round.
 void note_peak(const Job&, const RunResult&, MeasuredMemory&);
+
+/// What determines how long a run of an experiment takes.
+struct Work {
+  Purpose purpose = Purpose::measure;  ///< a drift run counts as one of the base
+  int64_t variant = 0;
+  int64_t steps = 0;  ///< number of steps, warm-up included
+  auto operator<=>(const Work&) const = default;
+};
+Work work_of(const RunSpec&);
 
 /// The number of rounds; none: open.
 std::optional<int64_t> rounds_of(const Experiment&);
@@ -116,4 +128,15 @@ struct Round {
   bool checked = false;                ///< the gate has checked the rows after it
   std::optional<double> seconds = {};  ///< its wall time; none: not known, or not of all its runs
 };
+
+/// How long jobs will take.
+struct TimeEstimate {
+  double seconds = 0;  ///< seconds of the runs with an estimate
+  size_t known = 0, all = 0;
+};
+
+/// Estimates the time of jobs. A stored run is used for a job if their specs differ only in round, purpose,
+/// place and number of steps: it provides the times of start, compilation and steps. Other jobs get no
+/// estimate.
+TimeEstimate estimate_time(const std::vector<Job>&, const Stored&);
 }  // namespace optrush

@@ -1,4 +1,4 @@
-#include "launch/schedule/time_estimate.h"
+#include "launch/schedule/schedule.h"
 
 #include "fixture.h"
 
