@@ -5,7 +5,6 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launch/ledger/resume.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
 #include "optrush/error.h"

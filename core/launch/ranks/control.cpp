@@ -10,7 +10,6 @@
 #include "optrush/error.h"
 #include "results/run_result.h"
 #include "spec/read_fields.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -1,5 +1,3 @@
-#include <chrono>
-#include <memory>
 
 #include "base/files.h"
 #include "base/seconds_since.h"

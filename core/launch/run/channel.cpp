@@ -13,13 +13,10 @@
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
-#include <optional>
 #include <utility>
 
-#include "base/descriptor.h"
 #include "base/files.h"
 #include "machine/environment.h"
-#include "optrush/error.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

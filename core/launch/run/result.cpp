@@ -6,7 +6,6 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "launch/run/external_run.h"
-#include "launch/run/metrics_tail.h"
 #include "launch/run/traced_step.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"

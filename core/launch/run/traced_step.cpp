@@ -8,8 +8,6 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 
 #include "analysis/numbers/statistics.h"
 #include "base/files.h"

@@ -1,6 +1,5 @@
 #include "launch/schedule/time_limit.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
