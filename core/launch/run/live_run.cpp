@@ -4,7 +4,6 @@
 
 #include "base/seconds_since.h"
 #include "launch/ranks/control.h"
-#include "launch/run/external_run.h"
 #include "launch/run/result.h"
 
 namespace optrush {

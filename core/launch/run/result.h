@@ -9,6 +9,12 @@
 #include "results/run_result.h"
 
 namespace optrush {
+/// How another program reports its steps, as advice.
+inline constexpr const char* kProgramReports =
+    "append one line per step to the file $OPTRUSH_METRICS: "
+    R"({"event": "step", "step": 0, "timed": true, "tokens": 4096, "seconds": 0.2}; )"
+    "loss, grad_norm and phases are optional (docs/guides/your_script.md)";
+
 /// Reads a stored result; none if the file is missing or invalid, and `problem` states which.
 std::optional<RunResult> read_result(const std::filesystem::path& run_folder, std::string* problem = nullptr);
 

@@ -5,9 +5,11 @@
 
 #include "base/files.h"
 #include "base/seconds_since.h"
-#include "launch/run/external_run.h"
+#include "base/text.h"
 #include "launch/run/result.h"
 #include "machine/cores.h"
+#include "machine/environment.h"
+#include "machine/python.h"
 #include "machine/socket.h"
 #include "optrush/error.h"
 #include "spec/run_identity.h"
@@ -41,6 +43,46 @@ bool uses_start(const External& external) {
   return std::ranges::any_of(full_command(external), [](const std::string& word) {
     return word.find("{start}") != std::string::npos;
   });
+}
+
+/// The command of a program's run, with placeholders filled in. Its files are also in environment variables
+/// (OPTRUSH_SPEC, OPTRUSH_OUT ...), and OpenMP's variables are those of workers. `start`: value of {start};
+/// empty if the command does not use it.
+Command external_command(const External& external, const RunSpec& spec, const fs::path& run_folder,
+                         const fs::path& worker, const fs::path& start) {
+  const fs::path folder = fs::absolute(run_folder);
+  const std::string spec_file = folder / "spec.json", out = folder / "result.json",
+                    metrics = folder / "metrics.jsonl",
+                    trace = spec.trace ? (folder / "trace.json").string() : "",
+                    worker_file = fs::absolute(worker), world_size = std::to_string(spec.train.world_size);
+  Command command{.log = folder / "log.txt", .folder = external.folder};
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"{python}", project_python().string()},
+      {"{spec}", spec_file},
+      {"{out}", out},
+      {"{metrics}", metrics},
+      {"{trace}", trace},
+      {"{start}", start.string()},
+      {"{worker}", worker_file},
+      {"{world_size}", world_size},
+      {"{seed}", std::to_string(spec.train.seed)}};
+  for (const auto& word : full_command(external)) command.arguments.push_back(filled_in(word, values));
+  command.environment = {{"OPTRUSH_SPEC", spec_file},     {"OPTRUSH_OUT", out},
+                         {"OPTRUSH_METRICS", metrics},    {"OPTRUSH_TRACE", trace},
+                         {"OPTRUSH_WORKER", worker_file}, {"OPTRUSH_WORLD_SIZE", world_size}};
+  const auto add = [&](const auto& variables) {
+    command.environment.insert(command.environment.end(), variables.begin(), variables.end());
+  };
+  // A program with several ranks starts them itself. Each gets its share of the cores, like our ranks.
+  const int64_t ranks = spec.train.world_size, cores = usable_cores();
+  add(worker_environment(spec, ranks > 1 ? share_of_cores(ranks, cores, cores) : 0));
+  // Programs import the package optimization_rush. Their own packages follow.
+  const auto own = spec.environment.find("PYTHONPATH");
+  const std::string packages =
+      own == spec.environment.end() ? environment_variable("PYTHONPATH") : own->second;
+  command.environment.emplace_back("PYTHONPATH", path_with_our_package(packages));
+  if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", join(external.preload, ":"));
+  return command;
 }
 }  // namespace
 
