@@ -126,7 +126,6 @@ class Ledger {
  private:
   const RunResult* valid(const Job&, std::string* why_not) const;
   const RunResult* complete(const Job&, std::string* why_not) const;
-  bool counts(const Job&, const RunResult&) const;
   bool continues(const Variant&) const;
   void settle(const Job&, const RunResult&);
   void cannot_run(const Variant&, const BadEnd&);
@@ -135,7 +134,6 @@ class Ledger {
   void store_unstarted(const Variant&, int64_t round, const BadEnd&);
   void keep(const Job&, RunResult);
   void write_variants();
-  std::map<int64_t, Json> plans_of_others() const;
   void read_runs();
 
   const Experiment& experiment_;
