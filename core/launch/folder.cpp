@@ -24,7 +24,6 @@
 #include "machine/environment.h"
 #include "optrush/error.h"
 #include "results/stored.h"
-#include "spec/spec_json.h"
 #include "spec/state_files.h"
 
 namespace optrush {

@@ -11,7 +11,6 @@
 #include "launch/schedule/schedule.h"
 #include "optrush/spec.h"
 #include "results/journal.h"
-#include "results/run_result.h"
 
 namespace optrush {
 // What a start may keep of an earlier one (docs/internals/resume.md).

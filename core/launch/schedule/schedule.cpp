@@ -10,7 +10,6 @@
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "spec/run_identity.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
