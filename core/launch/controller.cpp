@@ -248,7 +248,6 @@ class Controller {
   /// The number of timed steps for the runs of the round, when the first are ready.
   std::function<int64_t(const std::map<int64_t, RunCost>&)> steps_of_round() {
     return [this](const std::map<int64_t, RunCost>& costs) {
-      runs_.starter().wait_until_prepared();
       const Round& round = *ledger_.round();
       if (!round.paced) return std::numeric_limits<int64_t>::max();
       if (!round.steps) {

@@ -80,8 +80,6 @@ void Progress::note(const std::string& text, Colour colour) {
   terminal_.write(terminal_.paint(colour, printable_lines(text)) + "\n");
 }
 
-void Progress::stage(const std::string& text) { draw(text); }
-
 Progress::Begun* Progress::find(const std::string& id) {
   const auto found = std::ranges::find(begun_, id, [](const Begun& one) { return one.job.id; });
   return found == begun_.end() ? nullptr : &*found;
@@ -128,7 +126,7 @@ void Progress::tick() {
     under_way.push_back({one.job.spec, elapsed(one), one.state.steps - one.state.steps_before,
                          one.state.steps_before, one.state.length_by(one.job.spec.train)});
   if (const auto left = time_left_.remaining(under_way, later_)) parts.push_back(rough(*left) + " left");
-  draw(present->title(terminal_.columns() / 3) + join(parts));
+  stage(present->title(terminal_.columns() / 3) + join(parts));
 }
 
 void Progress::end(const Job& job, const RunResult& result) {
@@ -171,7 +169,7 @@ void Progress::abandon(const Job& job) {
   clear();
 }
 
-void Progress::draw(const std::string& line) {
+void Progress::stage(const std::string& line) {
   if (!terminal_.live) return;
   // One column stays free, because some terminals wrap a full line.
   terminal_.write("\r\x1b[2K" + fit(line, terminal_.columns() - 1));

@@ -53,8 +53,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void note(const std::string& text, Colour = Colour::plain);
-  /// Shows work before the runs, on a terminal only.
-  void stage(const std::string& text);
+  /// Draws the line anew, on a terminal only.
+  void stage(const std::string& line);
 
   struct Position {
     size_t number = 0, total = 0;
@@ -95,7 +95,6 @@ class Progress {
   double elapsed(const Begun&) const;
   /// Takes the turn away from the present run.
   void pause();
-  void draw(const std::string& line);
   void clear();
 
   Terminal terminal_;

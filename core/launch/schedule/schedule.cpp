@@ -116,8 +116,7 @@ RunSpec drift_of(RunSpec base) {
 std::vector<Job> Schedule::drift(const Plans& plans, int64_t rounds) const {
   if (!plans.front() || variants_.front().spec.save.every > 0) return {};
   const auto needs_it = [&](const Job& job) {
-    const bool paired = job.external ? job.external->interleave : job.spec.train.world_size == 1;
-    return job.spec.variant > 0 && !(interleaved_ && paired);
+    return job.spec.variant > 0 && !(interleaved_ && knows_interleaving(job, /*launched=*/true));
   };
   if (std::ranges::none_of(round(0, plans), needs_it)) return {};
   return {job(drift_of(variants_.front().spec), Purpose::drift, rounds)};
