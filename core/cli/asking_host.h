@@ -1,8 +1,8 @@
 #pragma once
+#include "cli/model_tokens.h"
 #include "cli/overrides.h"
 #include "launch/controller.h"
 #include "launch/fork_server.h"
-#include "launch/model_tokens.h"
 #include "script/host.h"
 
 namespace optrush {

@@ -11,7 +11,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "build_info.h"
-#include "launch/run/job_secret.h"
+#include "launch/run/channel.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/torch_folder.h"

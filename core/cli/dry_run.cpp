@@ -8,8 +8,6 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "launch/folder.h"
-#include "launch/schedule/disk_space.h"
-#include "launch/schedule/estimate.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"

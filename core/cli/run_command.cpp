@@ -14,7 +14,6 @@
 #include "cli/option_parts.h"
 #include "cli/run_host.h"
 #include "launch/ranks/remote_ranks.h"
-#include "launch/run/rank_agent.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/python.h"

@@ -9,8 +9,10 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "cli/commands.h"
+#include "launch/fork_server.h"
 #include "launch/ranks/launcher.h"
-#include "launch/ranks/rank_run.h"
+#include "launch/ranks/ranks.h"
+#include "launch/run/live_run.h"
 #include "launch/run/result.h"
 #include "machine/child.h"
 #include "machine/torch_folder.h"
@@ -62,7 +64,7 @@ RunResult run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
   ForkServer workers(worker_for_torch(), ForkServer::Use::runs);
   Interrupts interrupts;
-  const auto run = start_ranks({.id = "", .spec = spec}, folder, {workers, nullptr, {}}, interrupts);
+  const auto run = start_ranks({.id = "", .spec = spec}, folder, workers, nullptr, {}, interrupts);
   const auto result = finish(*run, spec.timeout_s, interrupts);
   for (int64_t rank = 0; rank < spec.train.world_size; ++rank)
     if (const fs::path log = rank_folder(folder, rank) / "log.txt"; fs::exists(log))

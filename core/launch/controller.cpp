@@ -17,12 +17,12 @@
 #include "launch/fork_server.h"
 #include "launch/interleaving/interleaved_round.h"
 #include "launch/ledger/next.h"
-#include "launch/machine/context.h"
-#include "launch/machine/noise_log.h"
+#include "launch/live_tracker.h"
+#include "launch/machine.h"
+#include "launch/progress.h"
 #include "launch/ranks/remote_ranks.h"
 #include "launch/runs.h"
 #include "launch/schedule/time_limit.h"
-#include "launch/tracker/live_tracker.h"
 #include "measure/cpu_info.h"
 #include "optrush/error.h"
 
@@ -248,7 +248,6 @@ class Controller {
   /// The number of timed steps for the runs of the round, when the first are ready.
   std::function<int64_t(const std::map<int64_t, RunCost>&)> steps_of_round() {
     return [this](const std::map<int64_t, RunCost>& costs) {
-      runs_.starter().wait_until_prepared();
       const Round& round = *ledger_.round();
       if (!round.paced) return std::numeric_limits<int64_t>::max();
       if (!round.steps) {

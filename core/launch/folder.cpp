@@ -8,20 +8,22 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <iterator>
 #include <regex>
+#include <system_error>
 #include <thread>
 
 #include "base/files.h"
+#include "base/listed_files.h"
 #include "base/number_text.h"
 #include "base/seconds_since.h"
 #include "base/text.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
+#include "machine/environment.h"
 #include "optrush/error.h"
 #include "results/stored.h"
-#include "spec/run_identity.h"
-#include "spec/spec_json.h"
 #include "spec/state_files.h"
 
 namespace optrush {
@@ -37,9 +39,6 @@ void check_name(const std::string& what, const std::string& name) {
     throw UsageError(ErrorCode::invalid_value, what + " '" + name + "' is not a valid folder name",
                      "use at most 100 letters, digits, '-', '_' and '.', and do not start with '.'");
 }
-
-/// The reason why a run is none of the present experiment, without a change of its spec.
-constexpr const char* kNoSuchRun = "the experiment has no such run";
 
 /// The charts that report.md shows: "![speed](speed.svg)".
 std::vector<std::string> charts_in(const fs::path& report) {
@@ -108,36 +107,31 @@ void clear_report(const fs::path& folder) {
     if (fs::is_directory(folder / name) && fs::is_empty(folder / name)) fs::remove(folder / name);
   }
 }
-}  // namespace
 
-std::string why_unrelated(const fs::path& run_folder, const std::vector<Variant>& variants,
-                          const Experiment& experiment, const Continues& continues) try {
-  const fs::path file = run_folder / "spec.json";
-  const RunSpec spec = run_spec_from_json(read_json(file), file.string());
-  if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
-  const Variant& variant = variants[static_cast<size_t>(spec.variant)];
-  if (run_id(variant, spec) != run_folder.filename() || !variant.has_own_runs()) return kNoSuchRun;
-  if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
-    return "";  // the gate compares the spec later
-  const bool drift = spec.purpose == Purpose::drift;
-  const auto rounds = rounds_of(experiment);
-  if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
-  RunSpec expected = drift ? drift_of(variant.spec) : in_round(variant.spec, spec.round, experiment.seeds);
-  expected.purpose = spec.purpose;
-  expected.round = drift && rounds ? *rounds : spec.round;
-  expected.trace = spec.trace;  // a trace does not change the result
-  const fs::path command = run_folder / "external.json";
-  const auto external = is_there(command)
-                            ? std::optional(fields_of<External>().read(read_json(command), command.string()))
-                            : std::nullopt;
-  if (external != variant.external) return "its command has changed";
-  const std::string changes = changes_of_spec(spec, expected);
-  if (changes.empty() || (spec.purpose == Purpose::measure && spec.round == 0 && continues(variant)))
-    return "";
-  return changes;
-} catch (const Error&) {
-  return "its spec is missing or invalid";
+/// Free bytes of the file system on which a folder is or will be made.
+std::optional<double> free_bytes(const fs::path& folder) {
+  fs::path there = fs::absolute(folder);
+  while (!fs::is_directory(there) && there.has_relative_path()) there = there.parent_path();
+  std::error_code failed;
+  const auto space = fs::space(there, failed);
+  return failed ? std::nullopt : std::optional(static_cast<double>(space.available));
 }
+
+double bytes_in(const fs::path& folder) {
+  double sum = 0;
+  for (const ListedFile& file : listed_files(folder, Unreadable::skipped))
+    sum += static_cast<double>(file.size);
+  return sum;
+}
+
+/// Whether a report was made on this machine. A damaged one counts as another machine's.
+bool is_from_here(const fs::path& report) try {
+  return is_there(report / "context.json") &&
+         read_json(report / "context.json").value("host", "") == host_name();
+} catch (const std::exception&) {
+  return false;
+}
+}  // namespace
 
 fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
   check_name("the experiment's name", experiment.name);
@@ -199,5 +193,43 @@ void archive_run(const fs::path& run) {
   fs::path aside = replaced / name;
   for (int64_t older = 2; fs::exists(aside); ++older) aside = replaced / (name + "." + std::to_string(older));
   fs::rename(run, aside);
+}
+
+std::string DiskSpace::lacking(const PlannedSaving& saving, const fs::path& run_folder) {
+  // A run that was skipped has a result, too, but no state.
+  if (is_there(run_folder / "result.json") && fs::is_directory(state_folder(run_folder))) return "";
+  const auto free = free_bytes(folder_);
+  const double there = bytes_in(state_folder(run_folder)) + bytes_in(best_state_folder(run_folder));
+  if (!free || reserved_ + saving.disk - there <= *free) {
+    reserved_ += saving.kept - there;
+    return "";
+  }
+  return "its saved states need " + bytes(saving.disk) + " (" + grouped(saving.disk) +
+         " bytes) of disk at once" + (saving.disk > saving.kept ? ", old and new state together" : "") +
+         ", but '" + folder_.string() + "' has " + bytes(*free) + " free" +
+         (reserved_ > 0 ? ", of which the states of the rungs before it need " + bytes(reserved_) : "") +
+         "; free disk space, give --reports a folder on a larger disk, or leave out save";
+}
+
+std::optional<double> write_rate(const fs::path& reports) {
+  fs::path newest;
+  for (const fs::path& experiment : folders_in(reports))
+    for (const fs::path& report : folders_in(experiment)) {
+      if (!is_from_here(report)) continue;
+      for (const fs::path& run : folders_in(report / "runs"))
+        if (const fs::path head = state_head(state_folder(run));
+            is_there(head) && is_there(run / "result.json") &&
+            (newest.empty() ||
+             fs::last_write_time(head) > fs::last_write_time(state_head(state_folder(newest)))))
+          newest = run;
+    }
+  const auto result = newest.empty() ? std::nullopt : read_result(newest);
+  double saved = 0, seconds = 0;
+  if (result)
+    for (const SavedPoint& point : result->saved) {
+      saved += point.bytes;
+      seconds += point.seconds;
+    }
+  return seconds > 0 ? std::optional(saved / seconds) : std::nullopt;
 }
 }  // namespace optrush

@@ -1,11 +1,13 @@
 #pragma once
 #include <filesystem>
-#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/descriptor.h"
 #include "experiment/experiment.h"
+#include "experiment/plan.h"
 
 namespace optrush {
 /// reports/<experiment>/<label>. Throws an Error if one of them can't be a folder's name.
@@ -24,10 +26,22 @@ std::filesystem::path begun_report(const std::filesystem::path& folder, const Ex
 void check_replaceable(const std::filesystem::path& folder, const Experiment&);
 /// Moves runs/NAME of a report to replaced/NAME (or NAME.2 if that exists), where no report counts it.
 void archive_run(const std::filesystem::path& run);
-/// Whether the first run of a variant continues from its saved state although its spec has changed.
-using Continues = std::function<bool(const Variant&)>;
-/// The reason why a run with a result does not belong to the experiment: another spec ("train.lr from 0.001
-/// to 0.01"), a surplus round; "" if it does.
-std::string why_unrelated(const std::filesystem::path& run, const std::vector<Variant>&, const Experiment&,
-                          const Continues&);
+
+/// The disk of a report's folder, with the states that its runs will save in the order of the runs.
+class DiskSpace {
+ public:
+  /// `folder`: of the report; it need not exist.
+  explicit DiskSpace(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Counts the states of a run in `run_folder`. Returns why the disk has too little space for them; "" if it
+  /// has enough, or if the run has ended. Such a run is not counted.
+  std::string lacking(const PlannedSaving&, const std::filesystem::path& run_folder);
+
+ private:
+  std::filesystem::path folder_;
+  double reserved_ = 0;  ///< bytes that earlier runs will keep
+};
+/// Bytes per second with which the run that saved last on this machine wrote its states, of all reports in
+/// this folder; none if there is no such run.
+std::optional<double> write_rate(const std::filesystem::path& reports);
 }  // namespace optrush

@@ -23,6 +23,51 @@ std::string rough(double seconds) {
 }
 }  // namespace
 
+void TimeLeft::done(const Work& work, double seconds) {
+  took_[{work.purpose, work.variant}] = {seconds, work.steps};
+}
+
+std::optional<double> TimeLeft::mean_of(Purpose purpose) const {
+  double sum = 0, count = 0;
+  for (const auto& [kind, took] : took_)
+    if (kind.first == purpose) sum += took.seconds, ++count;
+  if (count == 0) return std::nullopt;
+  return sum / count;
+}
+
+std::optional<double> TimeLeft::expected(const Work& work) const {
+  const auto it = took_.find({work.purpose, work.variant});
+  if (it == took_.end()) return mean_of(work.purpose);
+  // A drift run has no more steps than other runs of the base.
+  return it->second.seconds * static_cast<double>(work.steps) / static_cast<double>(it->second.steps);
+}
+
+std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way,
+                                          const std::map<Work, int64_t>& later) const {
+  TimeLeft with_these = *this;
+  double left = 0;
+  for (const auto& [spec, elapsed, steps, before, length] : under_way) {
+    const Work work = work_of(spec);
+    std::optional<double> whole = with_these.expected(work);
+    if (!whole && steps > 0)
+      whole = elapsed * static_cast<double>((length > 0 ? length : work.steps) - before) /
+              static_cast<double>(steps);
+    if (!whole) return std::nullopt;
+    with_these.done(work, std::max(*whole, elapsed));
+    left += std::max(0.0, *whole - elapsed);
+  }
+  if (later.empty()) return left;
+  const double present = with_these.expected(work_of(under_way.front().spec)).value_or(0);
+  std::map<Purpose, double> means;  // for kinds without a finished run, computed once: there may be thousands
+  for (const auto& [work, count] : later) {
+    const bool known = with_these.took_.contains({work.purpose, work.variant});
+    if (!known && !means.contains(work.purpose))
+      means[work.purpose] = with_these.mean_of(work.purpose).value_or(present);
+    left += static_cast<double>(count) * (known ? *with_these.expected(work) : means.at(work.purpose));
+  }
+  return left;
+}
+
 std::string Progress::Begun::title(int name_columns) const {
   const int64_t ranks = job.spec.train.world_size;
   return "[" + std::to_string(position.number) + "/" + std::to_string(position.total) +
@@ -34,8 +79,6 @@ void Progress::note(const std::string& text, Colour colour) {
   clear();
   terminal_.write(terminal_.paint(colour, printable_lines(text)) + "\n");
 }
-
-void Progress::stage(const std::string& text) { draw(text); }
 
 Progress::Begun* Progress::find(const std::string& id) {
   const auto found = std::ranges::find(begun_, id, [](const Begun& one) { return one.job.id; });
@@ -83,7 +126,7 @@ void Progress::tick() {
     under_way.push_back({one.job.spec, elapsed(one), one.state.steps - one.state.steps_before,
                          one.state.steps_before, one.state.length_by(one.job.spec.train)});
   if (const auto left = time_left_.remaining(under_way, later_)) parts.push_back(rough(*left) + " left");
-  draw(present->title(terminal_.columns() / 3) + join(parts));
+  stage(present->title(terminal_.columns() / 3) + join(parts));
 }
 
 void Progress::end(const Job& job, const RunResult& result) {
@@ -126,7 +169,7 @@ void Progress::abandon(const Job& job) {
   clear();
 }
 
-void Progress::draw(const std::string& line) {
+void Progress::stage(const std::string& line) {
   if (!terminal_.live) return;
   // One column stays free, because some terminals wrap a full line.
   terminal_.write("\r\x1b[2K" + fit(line, terminal_.columns() - 1));

@@ -5,15 +5,43 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launch/run/metrics_tail.h"
 #include "launch/schedule/schedule.h"
-#include "launch/schedule/time_left.h"
 #include "process/terminal.h"
 #include "results/run_result.h"
 
 namespace optrush {
+/// Estimates the time of jobs from finished ones: of the same variant, otherwise the mean of the same
+/// purpose.
+class TimeLeft {
+ public:
+  void done(const Work&, double seconds);
+  /// None before a comparable job has finished.
+  std::optional<double> expected(const Work&) const;
+  /// A running job with `elapsed` seconds for `steps` steps; `before`: steps of an earlier start; `length`:
+  /// steps of the whole run, 0: as its spec states.
+  struct UnderWay {
+    RunSpec spec;
+    double elapsed = 0;
+    int64_t steps = 0, before = 0, length = 0;
+  };
+  /// The remaining time of running jobs and of `later` (counts of runs); none if one of them is unknown.
+  std::optional<double> remaining(const std::vector<UnderWay>&, const std::map<Work, int64_t>& later) const;
+
+ private:
+  std::optional<double> mean_of(Purpose) const;
+
+  using Kind = std::pair<Purpose, int64_t>;  ///< (purpose, variant)
+  struct Took {
+    double seconds = 0;
+    int64_t steps = 0;
+  };
+  std::map<Kind, Took> took_;
+};
+
 /// Shows the progress of an experiment: one line per finished run and, on a terminal, a line that is redrawn
 /// meanwhile. For interleaved runs, that line is about the run with the turn, and the lines of finished runs
 /// are written together in order at the end.
@@ -25,8 +53,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void note(const std::string& text, Colour = Colour::plain);
-  /// Shows work before the runs, on a terminal only.
-  void stage(const std::string& text);
+  /// Draws the line anew, on a terminal only.
+  void stage(const std::string& line);
 
   struct Position {
     size_t number = 0, total = 0;
@@ -67,7 +95,6 @@ class Progress {
   double elapsed(const Begun&) const;
   /// Takes the turn away from the present run.
   void pause();
-  void draw(const std::string& line);
   void clear();
 
   Terminal terminal_;

@@ -2,16 +2,45 @@
 
 #include <algorithm>
 
+#include "analysis/time_to_loss.h"
 #include "base/text.h"
 #include "launch/ranks/remote_ranks.h"
-#include "launch/run/live_run.h"
-#include "launch/run/metrics_tail.h"
-#include "launch/run/restart.h"
 #include "launch/run/result.h"
 #include "spec/state_files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
+
+namespace {
+/// Whether the run ended by a fault that may not occur again: a process was lost or crashed, or a rank hung.
+/// A failure that the run itself reports and the time limit are not faults.
+bool is_fault(const RunResult& result) {
+  return result.status == Status::crashed || result.cause == Cause::lost || result.cause == Cause::peer ||
+         result.cause == Cause::timeout;
+}
+}  // namespace
+
+void LossRace::begin_round() {
+  first_s_ = HUGE_VAL;
+  runs_.clear();
+}
+
+void LossRace::ended(const Job& job, const RunResult& result) {
+  if (!on() || job.spec.purpose != Purpose::measure || !result.ok()) return;
+  if (const auto time = time_to_loss(result, target_); time && time->seconds)
+    first_s_ = std::min(first_s_, *time->seconds);
+}
+
+bool LossRace::is_over(const Job& job, const fs::path& metrics) {
+  if (!on()) return false;
+  const RunState& run = runs_.try_emplace(job.id, metrics, job.external.has_value()).first->second.update();
+  // A run that validates is judged by its validations, as in the report.
+  const bool validates = job.spec.validate.every > 0 || run.lowest_validation;
+  const auto& reached = validates ? run.lowest_validation : run.lowest_mean;
+  if (!reached || *reached > target_) return run.seconds > behind_ * first_s_;
+  first_s_ = std::min(first_s_, run.seconds);
+  return true;
+}
 
 Runs::Runs(Ledger& ledger, const RunRequest& request, Interrupts& interrupts, Progress& progress)
     : ledger_(ledger),
@@ -83,21 +112,18 @@ void Runs::print_notes() {
 std::optional<RunResult> Runs::run_alone(Job job) {
   if (request_.resume) job.from_step = step_to_resume_from(job);
   if (!job.from_step) forget(job);
-  auto result = attempt(job);
-  for (int64_t restarts = 0; result && starts_again(job, *result, restarts); ++restarts) {
+  std::optional<RunResult> result;
+  for (int64_t restarts = 0;; ++restarts) {
+    const auto live = start(job, "", {});
+    result = live ? finish(*live, job.spec.timeout_s, interrupts_, [this] { tick(); }) : std::nullopt;
+    if (!result || !starts_again(job, *result, restarts)) break;
     job.from_step = step_to_resume_from(job);
-    result = attempt(job);
   }
   if (result)
     ended(job, *result);
   else
     abandoned(job);
   return result;
-}
-
-std::optional<RunResult> Runs::attempt(const Job& job) {
-  const auto live = start(job, "", {});
-  return live ? finish(*live, job.spec.timeout_s, interrupts_, [this] { tick(); }) : std::nullopt;
 }
 
 /// The step with which an interrupted run continues from its saved state. Runs of an interleaved group start

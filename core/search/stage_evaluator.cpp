@@ -8,8 +8,9 @@
 #include "analysis/numbers/verdict.h"
 #include "base/text.h"
 #include "experiment/stack.h"
-#include "launch/schedule/pace.h"
+#include "launch/progress.h"
 #include "launch/schedule/planner.h"
+#include "launch/schedule/time_limit.h"
 #include "optrush/error.h"
 #include "report/report.h"
 

@@ -1,6 +1,6 @@
 // Tokenizing texts, prompts and chats with a checkpoint's tokenizer: when it runs, when the cache is used,
 // and refusals. The Python here is a script that records its arguments. tests/parity uses a real tokenizer.
-#include "launch/model_tokens.h"
+#include "cli/model_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launch/schedule/next_round.h"
+#include "launch/schedule/time_limit.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,6 @@
 #include <random>
 
 #include "analysis/numbers/verdict.h"
-#include "launch/schedule/pace.h"
 
 namespace optrush {
 namespace {

@@ -5,8 +5,7 @@
 #include "analysis/analysis.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "launch/machine/context.h"
-#include "launch/machine/noise_log.h"
+#include "launch/machine.h"
 #include "report/sections/document.h"
 
 namespace optrush {

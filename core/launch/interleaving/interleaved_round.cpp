@@ -156,7 +156,9 @@ int64_t InterleavedRound::limit() {
                                        .whole = !member->socket.can_end()};
   int64_t all = 1;
   for (const auto& [variant, cost] : costs) all = std::max(all, cost.steps);
-  return costs.empty() ? all : std::clamp<int64_t>(terms_.steps(costs), 1, all);
+  if (costs.empty()) return all;
+  runs_.starter().wait_until_prepared();
+  return std::clamp<int64_t>(terms_.steps(costs), 1, all);
 }
 
 /// Waits for the present turn and ends every run with the steps that it has made. Returns false if these are

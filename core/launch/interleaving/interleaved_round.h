@@ -11,8 +11,8 @@
 #include "launch/interleaving/interleaving_socket.h"
 #include "launch/run/live_run.h"
 #include "launch/runs.h"
-#include "launch/schedule/pace.h"
 #include "launch/schedule/schedule.h"
+#include "launch/schedule/time_limit.h"
 
 namespace optrush {
 /// Runs a round whose processes exist at the same time and whose steps alternate, so that they are measured

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launch/ranks/rank.h"
-#include "launch/run/restart.h"
 #include "launch/run/result.h"
 #include "optrush/error.h"
 #include "results/result_text.h"
@@ -70,28 +69,22 @@ std::set<std::string> Ledger::refused_before() const {
   return rungs;
 }
 
-/// Stored plans of variants that are not wanted now; their rows need them.
-std::map<int64_t, Json> Ledger::plans_of_others() const {
-  std::map<int64_t, Json> plans;
-  if (!request_.resume || !variants_before_ || plans_before_.is_null()) return plans;
-  for (size_t i = 0; i < std::min({variants_before_->size(), plans_before_.size(), variants().size()}); ++i)
-    if (const Variant& variant = variants()[i];
-        !schedule().wanted(variant) && spec_sha256((*variants_before_)[i].spec) == spec_sha256(variant.spec))
-      plans[variant.index] = plans_before_[i];
-  return plans;
-}
-
 void Ledger::plan(const NoPlans& failures) {
   // The final variants are known only now: a rung above a refused one has another stack.
   write_variants();
   all_plans_ = plans();
   Json list = Json::array();
   for (const auto& plan : all_plans_) list.push_back(to_json(plan));
-  for (auto& [variant, plan] : plans_of_others()) {
-    const auto place = static_cast<size_t>(variant);
-    if (all_plans_[place]) continue;
-    all_plans_[place] = optional_plan_from_json(plan, (folder_ / "plans.json").string());
-    list[place] = std::move(plan);
+  // The rows of variants that are not wanted now need their stored plans.
+  const bool any = request_.resume && variants_before_ && !plans_before_.is_null();
+  const size_t known = any ? std::min(variants_before_->size(), plans_before_.size()) : 0;
+  for (size_t i = 0; i < std::min(known, variants().size()); ++i) {
+    const Variant& variant = variants()[i];
+    if (all_plans_[i] || schedule().wanted(variant) ||
+        spec_sha256((*variants_before_)[i].spec) != spec_sha256(variant.spec))
+      continue;
+    all_plans_[i] = optional_plan_from_json(plans_before_[i], (folder_ / "plans.json").string());
+    list[i] = plans_before_[i];
   }
   read_runs();
   planned_ = true;
@@ -169,19 +162,14 @@ const RunResult* Ledger::valid(const Job& job, std::string* why_not) const {
   return nullptr;
 }
 
-/// Whether a valid result is final.
-bool Ledger::counts(const Job& job, const RunResult& result) const {
-  if (result.ok()) return true;
-  // The run did not start, or something outside ended it: it continues if possible.
-  if (result.cause == Cause::missing ||
-      (result.cause == Cause::lost && saved_record(state_folder(run_folder(job.id)), 0)))
-    return false;
-  return !request_.retry;
-}
-
+/// A valid result that is final.
 const RunResult* Ledger::complete(const Job& job, std::string* why_not) const {
   const RunResult* result = valid(job, why_not);
-  if (result == nullptr || counts(job, *result)) return result;
+  if (result == nullptr || result->ok()) return result;
+  // The run did not start, or something outside ended it: it continues if possible.
+  const bool unfinished = result->cause == Cause::missing ||
+                          (result->cause == Cause::lost && saved_record(state_folder(run_folder(job.id)), 0));
+  if (!unfinished && !request_.retry) return result;
   if (why_not != nullptr) *why_not = "it ended as '" + std::string(to_string(result->status)) + "'";
   return nullptr;
 }

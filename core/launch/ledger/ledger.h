@@ -7,13 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "launch/controller.h"
 #include "launch/folder.h"
-#include "launch/interleaving/interleaving_choice.h"
-#include "launch/ledger/input_files.h"
-#include "launch/ledger/round.h"
-#include "launch/run_request.h"
+#include "launch/ledger/resume.h"
 #include "launch/schedule/planner.h"
-#include "launch/schedule/time_left.h"
+#include "launch/schedule/schedule.h"
 #include "results/stored.h"
 
 namespace optrush {
@@ -128,7 +126,6 @@ class Ledger {
  private:
   const RunResult* valid(const Job&, std::string* why_not) const;
   const RunResult* complete(const Job&, std::string* why_not) const;
-  bool counts(const Job&, const RunResult&) const;
   bool continues(const Variant&) const;
   void settle(const Job&, const RunResult&);
   void cannot_run(const Variant&, const BadEnd&);
@@ -137,7 +134,6 @@ class Ledger {
   void store_unstarted(const Variant&, int64_t round, const BadEnd&);
   void keep(const Job&, RunResult);
   void write_variants();
-  std::map<int64_t, Json> plans_of_others() const;
   void read_runs();
 
   const Experiment& experiment_;

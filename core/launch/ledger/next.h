@@ -57,4 +57,12 @@ Action next(const Ledger&, const RunRequest&, const Moment&);
 /// The additional runs of the gate that a row needs and that are not made. Rows are looked at in their order,
 /// because a row that failed is not a reference: `usable` has the plans without such rows.
 std::vector<Job> gate_jobs(const Ledger&, const Row&, const Plans& usable, bool last);
+
+/// The jobs of a round that are interleaved; fewer than two: none. Programs without turns and runs with ranks
+/// on other machines (`launched`: they may exist) are not. With Interleave::automatic, a job takes part on a
+/// CPU as long as the peaks of all jobs fit into the free memory: the predicted peak, or the one `measured`
+/// in earlier rounds if there is no prediction or another program trains. `plans`: by variant.
+std::vector<Job> chosen_for_interleaving(const std::vector<Job>&, const Plans& plans,
+                                         const MeasuredMemory& measured, double free_bytes, Interleave,
+                                         bool launched);
 }  // namespace optrush

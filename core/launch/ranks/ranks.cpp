@@ -1,7 +1,6 @@
 #include "launch/ranks/ranks.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/seconds_since.h"
 #include "base/text.h"

@@ -9,6 +9,10 @@
 #include "launch/ranks/rank.h"
 
 namespace optrush {
+class ForkServer;
+class LiveRun;
+class RemoteRanks;
+
 struct RankLimits {
   double timeout_s = 3600;      ///< limit for the whole run
   double linger_s = 60;         ///< for the other ranks, after rank 0 has succeeded
@@ -78,4 +82,17 @@ class RankWatch {
   std::optional<Clock::time_point> first_failure_, first_outside_, first_own_;
   RanksEnd outcome_;
 };
+
+/// After rank 0 has succeeded, the others may take the timeout of a collective.
+RankLimits limits_of(const Job&);
+
+/// The result of a run of several ranks that can't start here; none if it can. Its cause is `missing` if
+/// ranks are missing that may exist at another time. `gpus`: number of GPUs of this machine; `remote_ranks`:
+/// the other processes of a launcher's job; null: this process starts all ranks.
+std::optional<RunResult> obstacle(const RunSpec&, int64_t gpus, RemoteRanks* remote_ranks);
+
+/// Starts several processes that train one model. `folder`: the run's folder with its spec.json;
+/// `remote_ranks`: as above; `added`: additional environment variables of ranks that start here.
+std::unique_ptr<LiveRun> start_ranks(const Job&, const std::filesystem::path& folder, ForkServer& workers,
+                                     RemoteRanks* remote_ranks, const Environment& added, Interrupts&);
 }  // namespace optrush

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "base/seconds_since.h"
-#include "launch/run/control.h"
-#include "launch/run/external_run.h"
-#include "launch/run/restart.h"
+#include "launch/ranks/control.h"
 #include "launch/run/result.h"
 
 namespace optrush {

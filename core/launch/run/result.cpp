@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
+#include "analysis/numbers/statistics.h"
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/text.h"
-#include "launch/run/external_run.h"
-#include "launch/run/metrics_tail.h"
 #include "launch/run/traced_step.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
@@ -32,6 +33,103 @@ std::string write_hashed(const fs::path& file, const Json& json) {
   const std::string content = json_text(json);
   write_file(file, content);
   return sha256(content);
+}
+
+/// If a command printed its RunResult: writes the last JSON object of the log to result.json.
+void keep_printed_result(const fs::path& run_folder) {
+  const fs::path out = run_folder / "result.json", log = run_folder / "log.txt";
+  if (is_there(out) || !fs::exists(log)) return;
+  const std::string text = read_file(log);
+  for (size_t at = text.size(); at != std::string::npos && at > 0;) {
+    at = text.rfind('{', at - 1);
+    if (at == std::string::npos) return;
+    if (at > 0 && text[at - 1] != '\n') continue;
+    const std::string_view rest = std::string_view(text).substr(at);
+    for (const auto& part : {rest, rest.substr(0, rest.find('\n'))})
+      if (const Json result = Json::parse(part, nullptr, false);
+          result.is_object() && result.contains("schema_version"))
+        return write_json(out, result);
+  }
+}
+
+/// If a command only reported its steps: writes them as its result to result.json.
+void keep_reported_steps(const fs::path& run_folder) {
+  const fs::path out = run_folder / "result.json";
+  if (is_there(out)) return;
+  const Json steps =
+      MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update(/*ended=*/true).reported;
+  if (!steps.empty())
+    write_json(out, {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"steps", steps}});
+}
+
+/// Completes a successful program's result by what follows from its steps: tokens/s, and the time of a step.
+/// `stored`: the result as the program wrote it. Throws an Error if it contradicts itself or did not train.
+void complete_result(RunResult& result, const Json& stored) {
+  const auto has_loss = [](const Json& step) { return step.contains("loss"); };
+  if (!result.has_losses() && std::ranges::any_of(stored.value("steps", Json::array()), has_loss))
+    throw Error(ErrorCode::diverged, "the loss is not finite in any step",
+                "lower the learning rate; a program that does not know its loss leaves `loss` out");
+  std::vector<double> seconds, rates;
+  double trained = 0;
+  std::set<int64_t> lengths;
+  for (const StepResult& step : result.steps) {
+    if (!step.timed || step.tokens == 0 || step.seconds == 0) continue;
+    seconds.push_back(step.seconds);
+    rates.push_back(static_cast<double>(step.tokens) / step.seconds);
+    trained += static_cast<double>(step.trained);
+    lengths.insert(step.tokens);
+  }
+  const auto& reported = result.tokens_per_second;
+  if (rates.empty() && reported) return;
+  if (rates.empty())
+    throw Error(ErrorCode::invalid_file,
+                "its result has neither tokens_per_second nor timed steps from which it follows",
+                kProgramReports);
+  const auto [slowest, fastest] = std::ranges::minmax(rates);
+  constexpr double kRounding = 0.01;
+  if (reported && (*reported < slowest * (1 - kRounding) || *reported > fastest * (1 + kRounding)))
+    throw Error(ErrorCode::invalid_file,
+                "its tokens_per_second is " + grouped(*reported) + ", but its timed steps make " +
+                    grouped(slowest) + " to " + grouped(fastest),
+                "leave out tokens_per_second: it then follows from the tokens and seconds of the steps");
+  if (!result.step_seconds) result.step_seconds = median(seconds);
+  if (reported) return;
+  // As the worker computes them: by the median step if all do the same work.
+  const auto each = [&](double all) { return all / static_cast<double>(seconds.size()); };
+  const double step = lengths.size() == 1 ? *median(seconds) : each(result.timed_seconds());
+  result.tokens_per_second = each(static_cast<double>(result.timed_tokens())) / step;
+  result.trained_tokens_per_second = each(trained) / step;
+}
+
+RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
+  const std::string program = job.external ? "the command" : "the worker";
+  std::string problem;
+  const Limits limits{.timeout_s = job.spec.timeout_s};
+  if (job.external) keep_printed_result(run_folder);
+  if (job.external && end.ok()) keep_reported_steps(run_folder);
+  auto result = read_result(run_folder, &problem);
+  try {
+    if (result && result->ok() && job.external)
+      complete_result(*result, read_json(run_folder / "result.json"));
+  } catch (const Error& e) {
+    result = RunResult(failed(e, e.message() + "\n" + e.cure()));
+  }
+  if (result && end.ok() && end.orphans.empty()) return *result;
+  if (result && !end.ok())
+    result->notes.push_back("after its result was written, " + program +
+                            " failed: " + describe_bad_end(end, limits).reason);
+  if (!result) {
+    const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
+    result.emplace(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
+                                "log.txt", log_tail(run_folder / "log.txt")));
+    if (ended_from_outside(end)) result->cause = Cause::lost;
+    const bool mute = end.kind == ProcessEnd::Kind::timed_out && state.steps == 0;
+    if (job.external && (end.ok() || mute))  // after the first line, which is the problem
+      result->reason.insert(std::min(result->reason.size(), result->reason.find('\n')),
+                            std::string("\n") + kProgramReports);
+  }
+  note_orphans(*result, end);
+  return *result;
 }
 }  // namespace
 
@@ -96,8 +194,9 @@ std::string store_result(const fs::path& run_folder, const Job& job, const RunRe
   return write_hashed(file, to_json(result));
 }
 
-void check_disk(const fs::path& run_folder, const RunResult& result) {
-  if (result.ok() || result.status == Status::skipped) return;
+void complete_end(const fs::path& run_folder, RunResult& result) {
+  if (result.ok()) return add_traced_step(result, run_folder);
+  if (result.status == Status::skipped) return;
   std::error_code unknown;
   const fs::space_info space = fs::space(run_folder, unknown);
   const bool full = !unknown && space.available < kFullDisk;
@@ -114,39 +213,6 @@ void note_orphans(RunResult& result, const ProcessEnd& end) {
                            join(end.orphans));
 }
 
-namespace {
-RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
-  const std::string program = job.external ? "the command" : "the worker";
-  std::string problem;
-  const Limits limits{.timeout_s = job.spec.timeout_s};
-  if (job.external) keep_printed_result(run_folder);
-  if (job.external && end.ok()) keep_reported_steps(run_folder);
-  auto result = read_result(run_folder, &problem);
-  try {
-    if (result && result->ok() && job.external)
-      complete_result(*result, read_json(run_folder / "result.json"));
-  } catch (const Error& e) {
-    result = RunResult(failed(e, e.message() + "\n" + e.cure()));
-  }
-  if (result && end.ok() && end.orphans.empty()) return *result;
-  if (result && !end.ok())
-    result->notes.push_back("after its result was written, " + program +
-                            " failed: " + describe_bad_end(end, limits).reason);
-  if (!result) {
-    const RunState state = MetricsTail(run_folder / "metrics.jsonl").update();
-    result.emplace(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
-                                "log.txt", log_tail(run_folder / "log.txt")));
-    if (ended_from_outside(end)) result->cause = Cause::lost;
-    const bool mute = end.kind == ProcessEnd::Kind::timed_out && state.steps == 0;
-    if (job.external && (end.ok() || mute))  // after the first line, which is the problem
-      result->reason.insert(std::min(result->reason.size(), result->reason.find('\n')),
-                            std::string("\n") + kProgramReports);
-  }
-  note_orphans(*result, end);
-  return *result;
-}
-}  // namespace
-
 RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job& job) {
   RunResult result;
   try {
@@ -155,8 +221,7 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
     result = RunResult(BadEnd{Status::crashed, std::string("left an unreadable folder: ") + e.what(),
                               ErrorCode::invalid_file});
   }
-  if (result.ok()) add_traced_step(result, run_folder);
-  check_disk(run_folder, result);
+  complete_end(run_folder, result);
   return result;
 }
 

@@ -9,6 +9,12 @@
 #include "results/run_result.h"
 
 namespace optrush {
+/// How another program reports its steps, as advice.
+inline constexpr const char* kProgramReports =
+    "append one line per step to the file $OPTRUSH_METRICS: "
+    R"({"event": "step", "step": 0, "timed": true, "tokens": 4096, "seconds": 0.2}; )"
+    "loss, grad_norm and phases are optional (docs/guides/your_script.md)";
+
 /// Reads a stored result; none if the file is missing or invalid, and `problem` states which.
 std::optional<RunResult> read_result(const std::filesystem::path& run_folder, std::string* problem = nullptr);
 
@@ -16,9 +22,10 @@ std::optional<RunResult> read_result(const std::filesystem::path& run_folder, st
 /// ended. Otherwise the end of the process becomes a status with the last lines of the log.
 RunResult conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const Job&);
 
-/// Throws an Error, which ends the experiment, if a run failed because the disk is full, which is not the
-/// rung's fault. The run then counts as unfinished.
-void check_disk(const std::filesystem::path& run_folder, const RunResult&);
+/// Completes the result of a run that has ended by the sums of its trace. Throws an Error, which ends the
+/// experiment, if the run failed because the disk is full, which is not the rung's fault. The run then counts
+/// as unfinished.
+void complete_end(const std::filesystem::path& run_folder, RunResult&);
 /// Writes the description of the run: spec.json, and external.json for another program. Returns the SHA-256
 /// of spec.json.
 std::string store_job(const std::filesystem::path& run_folder, const Job&);

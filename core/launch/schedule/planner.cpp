@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/temporary_folder.h"
-#include "launch/run/external_run.h"
+#include "launch/folder.h"
 #include "launch/run/result.h"
-#include "launch/schedule/disk_space.h"
 #include "optrush/error.h"
 #include "results/worker_answer.h"
 #include "spec/spec_json.h"
@@ -46,6 +44,23 @@ std::string lacking_memory(const Plan& plan, int64_t ranks) {
          grouped(memory->least) + " bytes), but " +
          (ranks > 1 ? "a rank has at most " : "this machine has ") + bytes(*memory->available) +
          (memory->device == "cuda" ? " on its GPU" : " free");
+}
+
+/// A program and each of its changes in the form of plugins, for plans: the gate uses their effects.
+std::vector<UsedPlugin> as_plugins(const External& external) {
+  const auto plugin = [&](const std::string& name, Effect effect, Json options) {
+    return UsedPlugin{.name = name,
+                      .version = "",
+                      .file = external.command.front(),
+                      .sha256 = "",
+                      .effect = effect,
+                      .options = std::move(options)};
+  };
+  std::vector<UsedPlugin> all = {plugin(program_name(external), external.effect,
+                                        {{"command", external.command}, {"preload", external.preload}})};
+  for (const ProgramChange& change : external.changes)
+    all.push_back(plugin(change.rung, change.effect, {{"command", change.command}, {"args", change.args}}));
+  return all;
 }
 
 /// The plan of a program that trains its own model: it has the batch and the length that the script states.
@@ -123,6 +138,7 @@ std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Sche
   }
   return below;
 }
+
 /// The effect of a program is relative to the program below it, so its losses also have the effects of that
 /// one.
 void add_program_below(Plan& plan, const Variant& variant, const std::vector<Variant>& variants,
@@ -137,7 +153,6 @@ void add_program_below(Plan& plan, const Variant& variant, const std::vector<Var
         }))
       plan.plugins.push_back(used);
 }
-
 }  // namespace
 
 std::optional<Planned> plan_variant(const Variant& variant, const PlanRequest& request,

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <iterator>
 
+#include "analysis/numbers/statistics.h"
 #include "base/files.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "spec/run_identity.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -21,6 +21,36 @@ std::vector<std::string> chosen_by(const std::string& pattern, const std::vector
     return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
   });
   return chosen;
+}
+
+/// A key of everything that determines how long a start and a step take.
+std::string key_of(RunSpec spec, const std::optional<External>& external) {
+  spec.purpose = Purpose::measure;
+  spec.rung.clear();
+  spec.round = spec.variant = spec.train.warmup = 0;
+  spec.trace = false;
+  spec.train.steps = 1;
+  return identity_of({"", std::move(spec), external});
+}
+
+struct Took {
+  std::vector<const RunResult*> runs;
+  std::vector<double> validation;
+};
+
+/// The number of steps of a run like one that has ended: as many if its epochs may end it.
+int64_t steps_of(const RunSpec& spec, const RunResult& ended) {
+  return spec.train.epochs > 0 ? std::ssize(ended.steps) : spec.train.steps + spec.train.warmup;
+}
+
+/// The number of validations of a run.
+double validations_of(const RunSpec& spec, int64_t steps) {
+  return spec.purpose == Purpose::measure ? static_cast<double>(times_due(spec.validate.every, steps)) : 0;
+}
+
+std::optional<External> external_of(const StoredRun& run, const Stored& stored) {
+  const bool own = run.spec.purpose == Purpose::measure || run.spec.purpose == Purpose::probe;
+  return own ? stored.variants.at(static_cast<size_t>(run.spec.variant)).external : std::nullopt;
 }
 }  // namespace
 
@@ -86,8 +116,7 @@ RunSpec drift_of(RunSpec base) {
 std::vector<Job> Schedule::drift(const Plans& plans, int64_t rounds) const {
   if (!plans.front() || variants_.front().spec.save.every > 0) return {};
   const auto needs_it = [&](const Job& job) {
-    const bool paired = job.external ? job.external->interleave : job.spec.train.world_size == 1;
-    return job.spec.variant > 0 && !(interleaved_ && paired);
+    return job.spec.variant > 0 && !(interleaved_ && knows_interleaving(job, /*launched=*/true));
   };
   if (std::ranges::none_of(round(0, plans), needs_it)) return {};
   return {job(drift_of(variants_.front().spec), Purpose::drift, rounds)};
@@ -127,5 +156,60 @@ Job Schedule::job(RunSpec spec, Purpose purpose, int64_t round) const {
 std::string identity_of(const Job& job) {
   const std::string spec = spec_sha256(job.spec);
   return job.external ? sha256(spec + record::written(*job.external).dump()) : spec;
+}
+
+bool knows_interleaving(const Job& job, bool launched) {
+  if (job.external) return job.external->interleave;
+  return job.spec.train.world_size == 1 || !launched;
+}
+
+bool saves_state(const Job& job) {
+  const RunSpec& spec = job.spec;
+  return spec.save.every > 0 && spec.purpose == Purpose::measure && spec.round == 0 && !job.external;
+}
+
+bool is_wanted_whole(const Experiment& experiment, const RunSpec& spec) {
+  return spec.save.every > 0 || spec.train.overfit > 0 || experiment.target_loss > 0;
+}
+
+bool can_be_cut(const Experiment& experiment, const Job& job, bool launched) {
+  return knows_interleaving(job, launched) && !is_wanted_whole(experiment, job.spec);
+}
+
+void note_peak(const Job& job, const RunResult& result, MeasuredMemory& measured) {
+  if (job.spec.purpose != Purpose::measure || !result.ok()) return;
+  if (!result.memory.process || result.on_gpu) return;
+  double& peak = measured[job.spec.variant];
+  peak = std::max(peak, *result.memory.process);
+}
+
+Work work_of(const RunSpec& spec) {
+  return {spec.purpose == Purpose::drift ? Purpose::measure : spec.purpose, spec.variant,
+          spec.train.warmup + spec.train.steps};
+}
+
+TimeEstimate estimate_time(const std::vector<Job>& jobs, const Stored& stored) {
+  std::map<std::string, Took> took;
+  for (const auto& run : stored.runs) {
+    if (run.result.status != Status::ok || !run.result.step_seconds) continue;
+    Took& same = took[key_of(run.spec, external_of(run, stored))];
+    same.runs.push_back(&run.result);
+    for (const ValidationPoint& point : run.result.validation)
+      same.validation.push_back(point.seconds.value_or(0));
+  }
+  TimeEstimate estimate{.all = jobs.size()};
+  for (const auto& job : jobs) {
+    const auto found = took.find(key_of(job.spec, job.external));
+    if (found == took.end()) continue;
+    std::vector<double> seconds;
+    for (const RunResult* run : found->second.runs)
+      seconds.push_back(run->start_seconds() +
+                        *run->step_seconds * static_cast<double>(steps_of(job.spec, *run)));
+    estimate.seconds += *median(seconds);
+    estimate.seconds += median(found->second.validation).value_or(0) *
+                        validations_of(job.spec, steps_of(job.spec, *found->second.runs.front()));
+    ++estimate.known;
+  }
+  return estimate;
 }
 }  // namespace optrush

@@ -1,10 +1,17 @@
 #pragma once
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "analysis/gate/gate.h"
 #include "experiment/experiment.h"
+#include "results/run_result.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// A run to start.
@@ -17,6 +24,30 @@ struct Job {
 };
 /// A hash of a job's spec and of its external command. A change makes another run.
 std::string identity_of(const Job&);
+
+/// Whether the controller can control the steps of a job individually.
+bool knows_interleaving(const Job&, bool launched);
+
+/// Whether a run saves states from which it can continue.
+bool saves_state(const Job&);
+/// Whether a run is trained for its result, so that it makes all of its steps.
+bool is_wanted_whole(const Experiment&, const RunSpec&);
+/// Whether a run may end before its last step.
+bool can_be_cut(const Experiment&, const Job&, bool launched);
+
+/// Peak bytes of a process by variant, on a CPU; for several ranks, of the largest.
+using MeasuredMemory = std::map<int64_t, double>;
+/// Records the peak of a job's result, if it is a measurement of a round.
+void note_peak(const Job&, const RunResult&, MeasuredMemory&);
+
+/// What determines how long a run of an experiment takes.
+struct Work {
+  Purpose purpose = Purpose::measure;  ///< a drift run counts as one of the base
+  int64_t variant = 0;
+  int64_t steps = 0;  ///< number of steps, warm-up included
+  auto operator<=>(const Work&) const = default;
+};
+Work work_of(const RunSpec&);
 
 /// The number of rounds; none: open.
 std::optional<int64_t> rounds_of(const Experiment&);
@@ -67,4 +98,45 @@ class Schedule {
   std::vector<int64_t> seeds_;
   std::vector<std::string> only_;
 };
+
+/// What a time limit has decided. It holds for the round and for later ones.
+struct Limit {
+  std::optional<int64_t> steps;  ///< most timed steps of a run; none: all of its spec
+  std::set<int64_t> left_out;    ///< variants without further runs
+  double slower = 1;             ///< wall time of a round / sum of the times of its runs
+  bool tight = false;  ///< runs are shortened or variants left out: the base does not run again at the end
+  bool noted = false;  ///< the user knows why
+};
+
+/// A round: the decisions about it, and its progress.
+struct Round {
+  int64_t number = 0;
+  bool over = false;                   ///< there is no such round: only the base runs again at the end
+  std::vector<int64_t> variants = {};  ///< those that are chosen for it; empty: all
+  std::vector<Job> jobs = {};          ///< in the order of the script
+  std::vector<Job> interleaved = {};   ///< those that run step by step with each other
+  /// Whether `steps` limits its runs. If `steps` is then none, it follows from the times of its first runs.
+  bool paced = false;
+  std::optional<int64_t> steps = {};  ///< most timed steps of a run
+  Limit limit = {};
+  std::string note = {};  ///< of the limit, for the user; "": none
+
+  bool begun_before = false;           ///< an earlier start began it
+  bool any = false;                    ///< not all of its runs were stored
+  bool interleaving_done = false;      ///< the interleaved runs have ended
+  bool ended = false;                  ///< all of its runs have ended
+  bool checked = false;                ///< the gate has checked the rows after it
+  std::optional<double> seconds = {};  ///< its wall time; none: not known, or not of all its runs
+};
+
+/// How long jobs will take.
+struct TimeEstimate {
+  double seconds = 0;  ///< seconds of the runs with an estimate
+  size_t known = 0, all = 0;
+};
+
+/// Estimates the time of jobs. A stored run is used for a job if their specs differ only in round, purpose,
+/// place and number of steps: it provides the times of start, compilation and steps. Other jobs get no
+/// estimate.
+TimeEstimate estimate_time(const std::vector<Job>&, const Stored&);
 }  // namespace optrush

@@ -1,5 +1,5 @@
 // Messages between the processes of a launcher's job, read by both sides: lines of JSON over a socket.
-#include "launch/run/control.h"
+#include "launch/ranks/control.h"
 
 #include <sys/socket.h>
 

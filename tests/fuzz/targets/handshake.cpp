@@ -1,9 +1,8 @@
 // The bytes of an unauthenticated peer at the port of a job, and of one that plays rank 0.
-#include "launch/run/handshake.h"
+#include "launch/run/channel.h"
 
 #include <sys/socket.h>
 
-#include "launch/run/channel.h"
 #include "target.h"
 
 FUZZ_TARGET(handshake) {

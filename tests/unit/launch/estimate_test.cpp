@@ -1,4 +1,4 @@
-#include "launch/schedule/estimate.h"
+#include "launch/schedule/schedule.h"
 
 #include "fixture.h"
 

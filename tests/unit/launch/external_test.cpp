@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include "fixture.h"
-#include "launch/run/external_run.h"
 #include "launch/schedule/needs.h"
 #include "report/claims/claims.h"
 #include "support/folders.h"

@@ -15,6 +15,7 @@
 #include "base/temporary_folder.h"
 #include "experiment/experiment.h"
 #include "launch/controller.h"
+#include "launch/progress.h"
 #include "launch/run/result.h"
 #include "spec/spec_json.h"
 

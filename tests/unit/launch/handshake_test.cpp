@@ -1,5 +1,5 @@
 // The proof that both ends of a connection know the secret of a job, and the MAC of each line after it.
-#include "launch/run/handshake.h"
+#include "launch/run/channel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

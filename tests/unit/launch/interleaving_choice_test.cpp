@@ -1,6 +1,4 @@
 // The choice of runs to interleave, the order of their starts and turns, and the steps of a turn.
-#include "launch/interleaving/interleaving_choice.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "launch/interleaving/interleaved_round.h"
+#include "launch/ledger/next.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

@@ -1,5 +1,5 @@
 // The secret of a job: from a variable, or from a file that only its user can read.
-#include "launch/run/job_secret.h"
+#include "launch/run/channel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

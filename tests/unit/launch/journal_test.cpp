@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
-#include "launch/run/restart.h"
+#include "launch/ledger/resume.h"
 
 namespace optrush {
 namespace {

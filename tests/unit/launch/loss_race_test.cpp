@@ -1,5 +1,5 @@
 // Which runs of a round end at a target loss, and which are too far behind.
-#include "launch/interleaving/loss_race.h"
+#include "launch/runs.h"
 
 #include <gtest/gtest.h>
 

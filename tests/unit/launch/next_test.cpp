@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "job_fixture.h"
-#include "launch/schedule/next_round.h"
+#include "launch/schedule/time_limit.h"
 #include "ledger_fixture.h"
 
 namespace optrush {

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "ends.h"
-#include "launch/tracker/live_tracker.h"
+#include "launch/live_tracker.h"
 #include "process/orphans.h"
 
 namespace optrush {

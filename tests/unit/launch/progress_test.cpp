@@ -13,7 +13,6 @@
 #include "base/printable.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
-#include "launch/schedule/time_left.h"
 
 namespace optrush {
 namespace {

@@ -1,5 +1,5 @@
 // A process of a job with a rank above 0; the test plays rank 0.
-#include "launch/run/rank_agent.h"
+#include "launch/ranks/remote_ranks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 
 #include "ends.h"
 #include "fixture.h"
-#include "launch/ranks/rank_run.h"
+#include "launch/ranks/ranks.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
 

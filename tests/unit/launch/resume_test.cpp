@@ -5,7 +5,8 @@
 #include "fixture.h"
 #include "launch/controller.h"
 #include "launch/folder.h"
-#include "launch/machine/context.h"
+#include "launch/ledger/resume.h"
+#include "launch/machine.h"
 #include "results/stored.h"
 
 namespace optrush {

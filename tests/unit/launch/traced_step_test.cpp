@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "launch/run/kind_of_work.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -11,7 +11,7 @@
 
 #include "ends.h"
 #include "job_fixture.h"
-#include "launch/run/rank_agent.h"
+#include "launch/ranks/remote_ranks.h"
 
 namespace optrush {
 namespace {

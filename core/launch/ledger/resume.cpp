@@ -1,6 +1,7 @@
-#include "launch/run/restart.h"
+#include "launch/ledger/resume.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -9,7 +10,12 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
+namespace fs = std::filesystem;
+
 namespace {
+/// The reason why a run is none of the present experiment, without a change of its spec.
+constexpr const char* kNoSuchRun = "the experiment has no such run";
+
 constexpr size_t kMostListed = 5;
 
 std::string description_of(const JournalEntry& restart) {
@@ -30,14 +36,51 @@ std::string changes_since(const std::filesystem::path& run_folder, const RunSpec
 }
 }  // namespace
 
-bool saves_state(const Job& job) {
-  const RunSpec& spec = job.spec;
-  return spec.save.every > 0 && spec.purpose == Purpose::measure && spec.round == 0 && !job.external;
+bool InputFiles::same(const std::vector<UsedPlugin>& plugins) {
+  return std::ranges::all_of(plugins, [&](const UsedPlugin& plugin) {
+    std::error_code missing;
+    const auto time = fs::last_write_time(plugin.file, missing);
+    const bool there = !missing && fs::is_regular_file(plugin.file, missing);
+    const auto written = there ? std::optional(time) : std::nullopt;
+    Sum& known = plugins_[plugin.file];
+    if (known.written != written) known = {written, there ? sha256_file(plugin.file) : ""};
+    return !known.sha256.empty() && known.sha256 == plugin.sha256;
+  });
 }
 
-bool is_fault(const RunResult& result) {
-  return result.status == Status::crashed || result.cause == Cause::lost || result.cause == Cause::peer ||
-         result.cause == Cause::timeout;
+const std::string& InputFiles::sum_of(const RunSpec& spec) {
+  std::string& sum = inputs_[input_paths(spec)];
+  if (sum.empty()) sum = sum_of_inputs(spec);
+  return sum;
+}
+
+std::string why_unrelated(const fs::path& run_folder, const std::vector<Variant>& variants,
+                          const Experiment& experiment, const Continues& continues) try {
+  const fs::path file = run_folder / "spec.json";
+  const RunSpec spec = run_spec_from_json(read_json(file), file.string());
+  if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
+  const Variant& variant = variants[static_cast<size_t>(spec.variant)];
+  if (run_id(variant, spec) != run_folder.filename() || !variant.has_own_runs()) return kNoSuchRun;
+  if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
+    return "";  // the gate compares the spec later
+  const bool drift = spec.purpose == Purpose::drift;
+  const auto rounds = rounds_of(experiment);
+  if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
+  RunSpec expected = drift ? drift_of(variant.spec) : in_round(variant.spec, spec.round, experiment.seeds);
+  expected.purpose = spec.purpose;
+  expected.round = drift && rounds ? *rounds : spec.round;
+  expected.trace = spec.trace;  // a trace does not change the result
+  const fs::path command = run_folder / "external.json";
+  const auto external = is_there(command)
+                            ? std::optional(fields_of<External>().read(read_json(command), command.string()))
+                            : std::nullopt;
+  if (external != variant.external) return "its command has changed";
+  const std::string changes = changes_of_spec(spec, expected);
+  if (changes.empty() || (spec.purpose == Purpose::measure && spec.round == 0 && continues(variant)))
+    return "";
+  return changes;
+} catch (const Error&) {
+  return "its spec is missing or invalid";
 }
 
 std::string change_of_spec(const Json& record, const Job& job, const std::optional<Plan>& plan,

@@ -1,4 +1,4 @@
-#include "launch/tracker/live_tracker.h"
+#include "launch/live_tracker.h"
 
 #include <chrono>
 
@@ -25,7 +25,7 @@ fs::path folder_of(const std::string& tracker, const fs::path& report) {
   return folder;
 }
 
-Command command_of(const std::vector<std::string>& arguments, const fs::path& log) {
+Command script_command(const std::vector<std::string>& arguments, const fs::path& log) {
   const fs::path script = Installation::of_this_program().scripts / "trackers/live_tracker.py";
   Command command{.arguments = {project_python(), script},
                   .environment = {{"OMP_NUM_THREADS", "1"}},
@@ -44,7 +44,7 @@ void LiveTracker::check(const std::string& tracker, Interrupts& interrupts) {
                      "./optrush setup makes one; OPTRUSH_PYTHON names another");
   const TemporaryFolder scratch;
   const fs::path log = scratch.path() / "log.txt";
-  const ProcessEnd end = run_process(command_of({tracker}, log), {kCheckTimeout}, interrupts);
+  const ProcessEnd end = run_process(script_command({tracker}, log), {kCheckTimeout}, interrupts);
   if (interrupts.signal() != 0 || end.ok()) return;
   const std::string said = log_tail(log);
   if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)
@@ -60,8 +60,8 @@ LiveTracker::LiveTracker(const std::string& tracker, const fs::path& report, con
                          Interrupts& interrupts)
     : folder_(folder_of(tracker, report)),
       interrupts_(interrupts),
-      process_(command_of({tracker, fs::absolute(report).string(), folder_.string(), experiment},
-                          folder_ / "log.txt")) {}
+      process_(script_command({tracker, fs::absolute(report).string(), folder_.string(), experiment},
+                              folder_ / "log.txt")) {}
 
 LiveTracker::~LiveTracker() {
   if (!problem().empty()) return;

@@ -1,4 +1,4 @@
-#include "launch/run/control.h"
+#include "launch/ranks/control.h"
 
 #include <map>
 #include <vector>
@@ -10,7 +10,6 @@
 #include "optrush/error.h"
 #include "results/run_result.h"
 #include "spec/read_fields.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -75,16 +74,15 @@ Json to_json(const Hello& hello) {
 }
 
 Hello hello_from_json(const Json& json) {
-  const auto text = [&](const char* key) { return required<std::string>(json, key); };
   return {.rank = required<int64_t>(json, "rank"),
           .size = required<int64_t>(json, "size"),
           .local_rank = required<int64_t>(json, "local_rank"),
           .local_size = required<int64_t>(json, "local_size"),
-          .host = text("host"),
-          .job = text("job"),
-          .version = text("version"),
-          .script_sha256 = text("script_sha256"),
-          .hardware = {text("cpu"), text("gpus")}};
+          .host = required<std::string>(json, "host"),
+          .job = required<std::string>(json, "job"),
+          .version = required<std::string>(json, "version"),
+          .script_sha256 = required<std::string>(json, "script_sha256"),
+          .hardware = {required<std::string>(json, "cpu"), required<std::string>(json, "gpus")}};
 }
 
 std::string refusal(const Hello& rank_0, const Hello& other) {

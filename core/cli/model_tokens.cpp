@@ -1,4 +1,4 @@
-#include "launch/model_tokens.h"
+#include "cli/model_tokens.h"
 
 #include <unistd.h>
 

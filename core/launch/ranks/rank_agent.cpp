@@ -1,13 +1,8 @@
-#include "launch/run/rank_agent.h"
-
-#include <chrono>
-#include <memory>
 
 #include "base/files.h"
 #include "base/seconds_since.h"
 #include "base/temporary_folder.h"
-#include "launch/run/channel.h"
-#include "launch/run/control.h"
+#include "launch/ranks/remote_ranks.h"
 #include "machine/cores.h"
 #include "machine/socket.h"
 #include "optrush/error.h"
