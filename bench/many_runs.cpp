@@ -14,6 +14,8 @@
 #include "base/temporary_folder.h"
 #include "experiment/experiment.h"
 #include "launch/controller.h"
+#include "launch/progress.h"
+#include "process/terminal.h"
 #include "spec/spec_json.h"
 
 namespace {
