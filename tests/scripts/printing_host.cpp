@@ -8,7 +8,7 @@ namespace {
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 /// The differences of the base from a base without settings.
-std::string settings_of(const RunSpec& spec) {
+std::string printed_settings(const RunSpec& spec) {
   RunSpec plain;
   plain.experiment = spec.experiment;
   plain.rung = spec.rung;
@@ -42,7 +42,7 @@ std::string line_of(const Variant& variant) {
     for (Json& change : external["changes"]) shorten(change["files"]);
     text += " by " + external.dump();
   }
-  if (variant.previous < 0) text += settings_of(variant.spec);
+  if (variant.previous < 0) text += printed_settings(variant.spec);
   return text + (variant.where.empty() ? "" : " (" + variant.where + ")");
 }
 
