@@ -10,6 +10,7 @@
 #include "model/delta_net.h"
 #include "model/experts.h"
 #include "model/latent_attention.h"
+#include "model/mamba.h"
 #include "model/operators.h"
 #include "model/rotary.h"
 #include "optrush/recipe.h"
@@ -255,8 +256,9 @@ class LlamaDeclaration {
 
   /// The part of a block that mixes positions.
   std::unique_ptr<Unit> mixer(const std::string& block, int64_t layer) {
-    if (spec_.has_delta_net(layer))
-      return declare_delta_net(spec_, params_, block + ".linear_attn", layer, dtype_);
+    if (spec_.has_linear_attention(layer))
+      return spec_.has_mamba() ? declare_mamba(spec_, params_, block + ".mamba", layer, dtype_)
+                               : declare_delta_net(spec_, params_, block + ".linear_attn", layer, dtype_);
     const std::string path = block + ".self_attn";
     return spec_.has_latents() ? declare_latent_attention(spec_, params_, path, layer, dtype_)
                                : attention(path, layer);
@@ -395,11 +397,12 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype,
     model.prepare = rotary_tables(spec, seq_len, dtype == at::kDouble ? at::kDouble : at::kFloat);
   model.vocab_size = spec.vocab_size;
   model.checkpoint = spec.checkpoint;
-  const int64_t linear = layers_with(spec, [&](int64_t layer) { return spec.has_delta_net(layer); });
+  const int64_t linear = layers_with(spec, [&](int64_t layer) { return spec.has_linear_attention(layer); });
   model.attention_flops_of_a_pair = 6.0 * static_cast<double>((spec.n_layers - linear) * spec.n_heads *
                                                               (spec.head_size() + spec.value_size()));
   model.attention_pairs = attention_pairs(spec);
-  model.state_flops_of_a_token = static_cast<double>(linear) * state_flops(spec.delta_net);
+  model.state_flops_of_a_token = static_cast<double>(linear) *
+                                 (spec.has_mamba() ? state_flops(spec.mamba) : state_flops(spec.delta_net));
   return model;
 }
 
@@ -409,6 +412,8 @@ void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.attention_soft_cap != 0) recipe.ops.attention.demand(feature::soft_cap);
   if (spec.attention_sinks) recipe.ops.attention.demand(feature::lse);
   if (spec.value_size() != spec.head_size()) recipe.ops.attention.demand(feature::value_width);
+  if (spec.has_mamba()) recipe.ops.delta_rule.demand(feature::uncorrected);
+  if (spec.has_mamba() && spec.mamba.convolution_bias) recipe.ops.convolution.demand(feature::biases);
   if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand(feature::soft_cap);
   if (spec.activation != Activation::silu) recipe.ops.mlp.demand(feature::geglu);
   if (spec.expert_bias) recipe.ops.mlp.demand(feature::biases);

@@ -14,7 +14,8 @@ using Kind = Class::Kind;
 constexpr std::pair<const char*, const char*> kTables[] = {{"rope_scaling", "RopeScaling"},
                                                            {"router", "Router"},
                                                            {"latent", "LatentAttention"},
-                                                           {"delta_net", "DeltaNet"}};
+                                                           {"delta_net", "DeltaNet"},
+                                                           {"mamba", "Mamba2"}};
 
 /// The fields of a section of the spec, with their docs, ranges and defaults.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
@@ -262,6 +263,7 @@ std::vector<Class> api_classes() {
        fields_of_spec("router")},
       {Kind::table, "LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")},
       {Kind::table, "DeltaNet", "Gated DeltaNet, a linear attention.", fields_of_spec("delta_net")},
+      {Kind::table, "Mamba2", "Mamba 2, a state space model.", fields_of_spec("mamba")},
       {Kind::table, "OperatorFields",
        "Sizes of a single operator; a rung changes only the fields that it names.",
        fields_of_spec("operator")},

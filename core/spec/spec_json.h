@@ -14,6 +14,7 @@ Record<RopeScaling> record_of(const RopeScaling*);
 Record<Router> record_of(const Router*);
 Record<LatentAttention> record_of(const LatentAttention*);
 Record<DeltaNet> record_of(const DeltaNet*);
+Record<Mamba2> record_of(const Mamba2*);
 Record<LlamaSpec> record_of(const LlamaSpec*);
 Record<DataSpec> record_of(const DataSpec*);
 Record<TrainSpec> record_of(const TrainSpec*);

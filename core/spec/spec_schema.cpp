@@ -43,7 +43,8 @@ constexpr std::array kParts = {Part{"data", options_of<DataSpec>},
                                Part{"rope_scaling", options_of<RopeScaling>},
                                Part{"router", options_of<Router>},
                                Part{"latent", options_of<LatentAttention>},
-                               Part{"delta_net", options_of<DeltaNet>}};
+                               Part{"delta_net", options_of<DeltaNet>},
+                               Part{"mamba", options_of<Mamba2>}};
 }  // namespace
 
 std::vector<OptionSchema> spec_fields(const std::string& section) {
@@ -71,7 +72,7 @@ Json run_spec_schema() {
     schema["allOf"].push_back({{"if", {{"properties", {{"model_kind", {{"const", kind.name}}}}}}},
                                {"then", {{"properties", {{"model", reference(kind.name)}}}}}});
   }
-  for (const char* part : {"rope_scaling", "router", "latent", "delta_net"})
+  for (const char* part : {"rope_scaling", "router", "latent", "delta_net", "mamba"})
     schema["$defs"]["llama"]["properties"][part] = reference(part);
   return schema;
 }

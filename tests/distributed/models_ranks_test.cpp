@@ -68,6 +68,11 @@ std::vector<Choice> choices() {
          {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 8}, {"joined", true}}},
         {"n_experts", 4},
         {"shared_expert_ffn_dim", 10}}},
+      {"Mamba 2",
+       {{"mamba", {{"heads", 4}, {"groups", 2}, {"head_dim", 8}, {"state", 6}}},
+        {"full_attention_layers", {1}},
+        {"position", "none"},
+        {"init_std", 0.2}}},
       {"mixture with sigmoid scores, groups and a bias of the choice",
        {{"n_experts", 4},
         {"shared_expert_ffn_dim", 10},
@@ -156,7 +161,8 @@ TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAsDocumented) {
 TEST(ModelsOnRanks, PeakIsPredicted) {
   for (const Choice& choice : choices()) {
     const auto has = [&](const char* field) { return choice.model.contains(field); };
-    if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net")) continue;
+    if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net") && !has("mamba"))
+      continue;
     Json model = {{"n_layers", 2}};
     model.update(choice.model);
     if (has("n_experts")) model["experts_per_token"] = model.at("n_experts");

@@ -115,7 +115,7 @@
 -- expect: bad_arguments.lua:313: rush.rung: unknown field 'fctor' of model.rope_scaling
 -- expect:   hint: did you mean 'factor'?
 -- expect: bad_arguments.lua:314: rush.rung: unknown field 'checkpoint' of model
--- expect:   hint: one of: activation, attention_bias, attention_gate, attention_scale, attention_sinks, attention_soft_cap, delta_net, dense_layers, dim, embedding_scale, expert_bias, expert_ffn_dim, experts_per_token, ffn_dim, full_attention_layers, head_dim, init_std, latent, layers_without_rope, logits_divisor, logits_soft_cap, n_experts, n_heads, n_kv_heads, n_layers, norm, norm_eps, norm_placement, normalize_router, position, qk_norm, residual_scale, rope_scaling, rope_theta, rotary_fraction, router, shared_expert_ffn_dim, shared_expert_gate, tie_embeddings, vocab_size, window, window_rope_theta
+-- expect:   hint: one of: activation, attention_bias, attention_gate, attention_scale, attention_sinks, attention_soft_cap, delta_net, dense_layers, dim, embedding_scale, expert_bias, expert_ffn_dim, experts_per_token, ffn_dim, full_attention_layers, head_dim, init_std, latent, layers_without_rope, logits_divisor, logits_soft_cap, mamba, n_experts, n_heads, n_kv_heads, n_layers, norm, norm_eps, norm_placement, normalize_router, position, qk_norm, residual_scale, rope_scaling, rope_theta, rotary_fraction, router, shared_expert_ffn_dim, shared_expert_gate, tie_embeddings, vocab_size, window, window_rope_theta
 -- expect: bad_arguments.lua:315: rush.rung: replace needs a plugin of the rung as the replacement
 -- expect:   hint: to remove a plugin, use without = ...
 -- expect: bad_arguments.lua:316: rush.rung: without must be a string or a list of strings, but is 3

@@ -78,8 +78,8 @@ class TensorParallel final : public Plugin {
     if (model.has_latents())
       refuse("latent attention",
              "its keys and values are made of one vector, which every rank would compute");
-    if (model.has_delta_net())
-      refuse("delta_net", "its matrices hold queries, keys, values and gates of all heads");
+    if (const char* linear = model.linear_attention())
+      refuse(linear, "its matrices hold queries, keys, values and gates of all heads");
     if (model.attention_gate) refuse("attention_gate", "one matrix makes queries and gates");
     if (model.expert_bias) refuse("expert_bias", "each rank would add the bias of an expert's output");
     if (model.position == PositionKind::alibi)
