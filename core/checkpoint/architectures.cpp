@@ -170,12 +170,6 @@ void write_gemma4(const LlamaSpec& spec, Json& config) {
   for (const char* absent : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) config[absent] = 0;
 }
 
-constexpr FieldGroup kScaleOfGranite = {
-    [](const ConfigFields& config, Json& fields) {
-      fields["attention_scale"] = config.value("attention_multiplier", "number", 1.0);
-    },
-    [](const LlamaSpec& spec, Json& config) { config["attention_multiplier"] = spec.score_scale(); }};
-
 void read_smollm3(const ConfigFields& config, Json& fields) {
   const int64_t layers = layers_of(config);
   const Json& flags = config["no_rope_layers"];  // 1 means that the layer has a rotary embedding
@@ -220,6 +214,7 @@ void Architecture::write(const LlamaSpec& spec, Json& config) const {
   fields["router"] = record::written(spec.router);  // also if they have their defaults
   fields["latent"] = record::written(spec.latent);
   fields["delta_net"] = record::written(spec.delta_net);
+  fields["mamba"] = record::written(spec.mamba);
   for (const SameField& field : same) config[field.theirs] = fields.at(Json::json_pointer(field.ours));
   for (const FieldGroup& group : groups)
     if (group.write != nullptr) group.write(spec, config);
@@ -376,10 +371,8 @@ std::vector<Architecture> dense_classes() {
       {.name = "GraniteForCausalLM",
        .base = "GraniteModel",
        .model_type = "granite",
-       .same = {{"embedding_multiplier", "/embedding_scale", "number", 1.0},
-                {"residual_multiplier", "/residual_scale", "number", 1.0},
-                {"logits_scaling", "/logits_divisor", "number", 1.0}},
-       .groups = {kAttentionBias, kNoMlpBias, kScaleOfGranite}},
+       .same = with_granite_scales(),
+       .groups = {kAttentionBias, kNoMlpBias, {read_attention_multiplier, write_attention_multiplier}}},
   };
 }
 }  // namespace
@@ -390,6 +383,13 @@ std::vector<SameField> with_delta_net(std::vector<SameField> fields) {
                                {"linear_key_head_dim", "/delta_net/key_dim", "integer", 128},
                                {"linear_value_head_dim", "/delta_net/value_dim", "integer", 128},
                                {"linear_conv_kernel_dim", "/delta_net/kernel", "integer", 4}});
+  return fields;
+}
+
+std::vector<SameField> with_granite_scales(std::vector<SameField> fields) {
+  fields.insert(fields.end(), {{"embedding_multiplier", "/embedding_scale", "number", 1.0},
+                               {"residual_multiplier", "/residual_scale", "number", 1.0},
+                               {"logits_scaling", "/logits_divisor", "number", 1.0}});
   return fields;
 }
 

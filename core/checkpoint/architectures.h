@@ -8,8 +8,8 @@
 namespace optrush {
 /// Names of the parameters of experts. common: "mlp.gate", "mlp.experts.0.gate_proj", "mlp.shared_expert".
 /// mixtral: "block_sparse_moe.gate", "block_sparse_moe.experts.0.w1". deepseek: "mlp.shared_experts".
-/// gpt_oss: "mlp.router".
-enum class ParameterNames : uint8_t { common, mixtral, deepseek, gpt_oss };
+/// gpt_oss: "mlp.router". granite: "block_sparse_moe.router".
+enum class ParameterNames : uint8_t { common, mixtral, deepseek, gpt_oss, granite };
 
 /// A tensor of a file that holds several parameters of a layer, or a parameter of all its experts.
 struct JoinedTensor {
@@ -65,6 +65,8 @@ struct FieldGroup {
 
 /// Adds the fields of Gated DeltaNet, whose defaults all classes share, to `fields`.
 std::vector<SameField> with_delta_net(std::vector<SameField> fields = {});
+/// Adds the scales of embeddings, residuals and logits of Granite.
+std::vector<SameField> with_granite_scales(std::vector<SameField> fields = {});
 
 /// Rotary settings that only some classes have.
 struct Rotary {

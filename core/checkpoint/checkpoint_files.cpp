@@ -142,7 +142,9 @@ constexpr NamePart kNameParts[] = {{ParameterNames::mixtral, "block_sparse_moe",
                                    {ParameterNames::mixtral, "w2", "down_proj"},
                                    {ParameterNames::mixtral, "w3", "up_proj"},
                                    {ParameterNames::deepseek, "shared_experts", "shared_expert"},
-                                   {ParameterNames::gpt_oss, "router", "gate"}};
+                                   {ParameterNames::gpt_oss, "router", "gate"},
+                                   {ParameterNames::granite, "block_sparse_moe", "mlp"},
+                                   {ParameterNames::granite, "router", "gate"}};
 
 bool starts_with(const std::vector<std::string>& parts, const std::vector<std::string>& beginning) {
   return parts.size() > beginning.size() && std::equal(beginning.begin(), beginning.end(), parts.begin());
@@ -328,7 +330,7 @@ std::string stored_name(std::string_view parameter, ParameterNames names) {
   const bool of_experts = std::ranges::count(parts, "experts") != 0 || std::ranges::count(parts, "gate") != 0;
   for (auto& part : parts)
     for (const auto& [of, theirs, ours] : kNameParts)
-      if (of == names && part == ours && (of_experts || names == ParameterNames::deepseek)) part = theirs;
+      if (of == names && part == ours && (of_experts || names != ParameterNames::mixtral)) part = theirs;
   return join(parts, ".");
 }
 

@@ -44,6 +44,7 @@ void check_constant(const ConfigFields& config, const char* key, const Json& val
 namespace {
 constexpr const char *kWindowed = "sliding_attention", *kFull = "full_attention",
                      *kLinear = "linear_attention";
+constexpr std::pair<const char*, const char*> kOfMamba[] = {{"mamba", kLinear}, {"attention", kFull}};
 
 /// The layers with full attention; the others are `other`. From "layer_types", or from `is_other` if that is
 /// missing.
@@ -56,8 +57,10 @@ Json full_layers(const ConfigFields& config, const char* other,
                   "it must be a list with one type for each of the " + std::to_string(layers) + " layers");
   Json full = Json::array();
   for (int64_t layer = 0; layer < layers; ++layer) {
-    const Json type =
+    Json type =
         types.is_null() ? Json(is_other(layer) ? other : kFull) : types.at(static_cast<size_t>(layer));
+    for (const auto& [older, name] : kOfMamba)
+      if (type == older) type = name;
     if (type != other && type != kFull)
       config.refuse("'layer_types' names " + shown(type) + ", which is not supported",
                     std::string("supported values: \"") + kFull + "\" and \"" + other + "\"");
@@ -110,7 +113,7 @@ void read_linear_layers(const ConfigFields& config, Json& fields) {
     config.refuse("'full_attention_interval' is " + std::to_string(interval), "it must be at least 1");
   const Json full = full_layers(config, kLinear, [&](int64_t layer) { return (layer + 1) % interval != 0; });
   if (std::ssize(full) == layers_of(config))
-    fields.erase("delta_net");
+    for (const char* linear : {"delta_net", "mamba"}) fields.erase(linear);
   else
     fields["full_attention_layers"] = full;
 }
@@ -119,9 +122,15 @@ void write_layer_types(const LlamaSpec& spec, Json& config) {
   write_window(spec, config);
   config["layer_types"] = Json::array();
   for (int64_t layer = 0; layer < spec.n_layers; ++layer)
-    config["layer_types"].push_back(spec.has_delta_net(layer)    ? kLinear
-                                    : spec.window_of(layer) == 0 ? kFull
-                                                                 : kWindowed);
+    config["layer_types"].push_back(spec.has_linear_attention(layer) ? kLinear
+                                    : spec.window_of(layer) == 0     ? kFull
+                                                                     : kWindowed);
+}
+
+void name_mamba_layers(Json& config) {
+  for (Json& type : config["layer_types"])
+    for (const auto& [older, name] : kOfMamba)
+      if (type == name) type = older;
 }
 
 void read_attention_bias(const ConfigFields& config, Json& fields) {
@@ -142,6 +151,13 @@ void write_query_scalar(const LlamaSpec& spec, Json& config) {
   const double scalar = 1 / (spec.score_scale() * spec.score_scale()), whole = std::round(scalar);
   const bool is_whole = std::pow(whole, -0.5) == spec.score_scale();
   config["query_pre_attn_scalar"] = is_whole ? Json(static_cast<int64_t>(whole)) : Json(scalar);
+}
+
+void read_attention_multiplier(const ConfigFields& config, Json& fields) {
+  fields["attention_scale"] = config.value("attention_multiplier", "number", 1.0);
+}
+void write_attention_multiplier(const LlamaSpec& spec, Json& config) {
+  config["attention_multiplier"] = spec.score_scale();
 }
 
 double soft_cap_of(const ConfigFields& config, const char* key, double otherwise) {

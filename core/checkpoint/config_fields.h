@@ -56,10 +56,13 @@ void write_window(const LlamaSpec&, Json& config);
 /// Sets the window and the layers without one: from "layer_types", or from `windowed` if that is missing.
 void read_windows(const ConfigFields&, int64_t window, const std::function<bool(int64_t layer)>& windowed,
                   Json& fields);
-/// Sets the layers without Gated DeltaNet: from "layer_types", or each "full_attention_interval"-th. Its
+/// Sets the layers without linear attention: from "layer_types", or each "full_attention_interval"-th. Its
 /// convolution has the activation of the MLP, which must be SiLU.
 void read_linear_layers(const ConfigFields&, Json& fields);
 void write_layer_types(const LlamaSpec&, Json& config);
+/// Replaces the types of layers by the names that transformers 4 reads in classes with Mamba 2. The other
+/// functions, and transformers 5, read both.
+void name_mamba_layers(Json& config);
 
 /// "attention_bias" adds a bias to all four projections of attention.
 void read_attention_bias(const ConfigFields&, Json& fields);
@@ -68,6 +71,9 @@ void write_attention_bias(const LlamaSpec&, Json& config);
 /// The scale of attention scores is query_pre_attn_scalar^(-1/2).
 void read_query_scalar(const ConfigFields&, Json& fields);
 void write_query_scalar(const LlamaSpec&, Json& config);
+/// The scale of attention scores is attention_multiplier.
+void read_attention_multiplier(const ConfigFields&, Json& fields);
+void write_attention_multiplier(const LlamaSpec&, Json& config);
 /// A soft cap; 0: none. `otherwise`: the value of a missing key. Null means none.
 double soft_cap_of(const ConfigFields&, const char* key, double otherwise);
 /// Null if `cap` is 0.

@@ -45,6 +45,7 @@ ConfigFields text_part(const ConfigFields& whole, const fs::path& folder) {
 constexpr std::pair<const char*, const char*> kDifferences[] = {
     {"DeepseekV2ForCausalLM", "its router has softmax scores in groups"},
     {"PhimoeForCausalLM", "its router and its norms differ"},
+    {"NemotronHForCausalLM", "each of its layers has one mixer or an MLP, and the MLPs have no gates"},
 };
 
 std::string lower(std::string text) {

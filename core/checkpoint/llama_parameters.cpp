@@ -46,6 +46,20 @@ class Shapes {
     vector(path + ".norm.weight", value_dim);
     matrix(path + ".out_proj", spec_.dim, values);
   }
+  void mamba(const std::string& path) {
+    const Mamba2& shape = spec_.mamba;
+    const int64_t values = shape.values(), channels = shape.channels();
+    matrix(path + ".in_proj", values + channels + shape.heads, spec_.dim, shape.projection_bias);
+    all_.push_back({path + ".conv1d.weight", {channels, 1, shape.kernel}});
+    if (shape.convolution_bias) vector(path + ".conv1d.bias", channels);
+    for (const char* of_heads : {".A_log", ".dt_bias", ".D"}) vector(path + of_heads, shape.heads);
+    vector(path + ".norm.weight", values);
+    matrix(path + ".out_proj", spec_.dim, values, shape.projection_bias);
+  }
+  void mixer(const std::string& block, int64_t layer) {
+    if (!spec_.has_linear_attention(layer)) return attention(block + ".self_attn", layer);
+    spec_.has_mamba() ? mamba(block + ".mamba") : delta_net(block + ".linear_attn");
+  }
   void attention(const std::string& path, int64_t layer) {
     if (spec_.has_latents()) return latent_attention(path);
     if (spec_.attention_sinks) vector(path + ".sinks", spec_.n_heads);
@@ -97,7 +111,7 @@ class Shapes {
     if (before) norm(path + ".input_layernorm");
     norm(path + ".post_attention_layernorm");
     if (before && after) norm(path + ".pre_feedforward_layernorm");
-    spec_.has_delta_net(layer) ? delta_net(path + ".linear_attn") : attention(path + ".self_attn", layer);
+    mixer(path, layer);
     if (!spec_.has_experts(layer))
       mlp(path + ".mlp", spec_.ffn_dim);
     else

@@ -164,6 +164,52 @@ void read_gpt_oss(const ConfigFields& config, Json& fields) {
       config, window_of(config, 128), [](int64_t layer) { return layer % 2 == 0; }, fields);
 }
 
+/// The width of the MLP of a dense model is "shared_intermediate_size". Otherwise it is the shared expert's,
+/// and "intermediate_size" is the width of an expert.
+void read_granite_hybrid(const ConfigFields& config, Json& fields) {
+  check_no_router_loss(config);
+  check_constant(config, "hidden_act", "silu", "which the short convolution does not support");
+  check_constant(config, "head_dim",
+                 fields["dim"].get<int64_t>() / std::max<int64_t>(1, fields["n_heads"].get<int64_t>()),
+                 "but this class divides hidden_size among the heads");
+  const bool dense = fields["n_experts"] == 0;
+  fields[dense ? "ffn_dim" : "shared_expert_ffn_dim"] =
+      config.value("shared_intermediate_size", "integer", 1024);
+  if (!dense) fields["shared_expert_gate"] = false;
+  fields["position"] = config["position_embedding_type"] == "rope" ? "rope" : "none";
+}
+void write_granite_hybrid(const LlamaSpec& spec, Json& config) {
+  config["intermediate_size"] = spec.ffn_dim;
+  config["shared_intermediate_size"] =
+      std::max<int64_t>(1, spec.n_experts == 0 ? spec.ffn_dim : spec.shared_expert_ffn_dim);
+  config["output_router_logits"] = false;
+  config["position_embedding_type"] = spec.position == PositionKind::rope ? "rope" : "nope";
+}
+
+/// Without "layer_types", all layers have Mamba 2.
+void read_mamba(const ConfigFields& config, Json& fields) {
+  check_constant(config, "mamba_n_groups", 1, "for which versions of transformers have different norms");
+  check_constant(config, "time_step_limit", Json::array({0.0, {{"__float__", "Infinity"}}}),
+                 "which transformers 4 ignores");
+  Json& mamba = fields["mamba"];
+  mamba["head_dim"] = config.value("mamba_expand", "integer", 2).get<int64_t>() *
+                      fields["dim"].get<int64_t>() / std::max<int64_t>(1, mamba["heads"].get<int64_t>());
+  if (config["mamba_d_head"] != "auto")
+    check_constant(config, "mamba_d_head", mamba["head_dim"],
+                   "but mamba_expand x hidden_size / mamba_n_heads is another number");
+  if (!config["layer_types"].is_null()) read_linear_layers(config, fields);
+}
+void write_mamba(const LlamaSpec& spec, Json& config) {
+  // The class requires valid sizes also without such layers.
+  const Mamba2 shape = spec.has_mamba() ? spec.mamba : Mamba2{.heads = 1, .head_dim = spec.dim};
+  config["mamba_n_heads"] = shape.heads;
+  config["mamba_d_head"] = shape.head_dim;
+  config["mamba_n_groups"] = shape.groups;
+  config["mamba_expand"] = shape.values() / spec.dim;
+  write_layer_types(spec, config);
+  name_mamba_layers(config);
+}
+
 /// The tensor of one or several linears of all experts.
 JoinedTensor of_all_experts(const char* name, const char* part, std::vector<std::string> linears) {
   JoinedTensor joined{.name = name, .alternating = linears.size() > 1, .transposed = true};
@@ -303,6 +349,30 @@ std::vector<Architecture> mixture_classes() {
                   {"router", {{"bias", "logits"}}}},
        .same = {per_token(4)},
        .groups = {kExperts, {read_gpt_oss, write_layer_types}}},
+      {.name = "GraniteMoeHybridForCausalLM",
+       .base = "GraniteMoeHybridModel",
+       .model_type = "granitemoehybrid",
+       .storage = {.names = ParameterNames::granite,
+                   .joined = {{"shared_mlp.input_linear.weight",
+                               {"mlp.gate_proj.weight", "mlp.up_proj.weight",
+                                "mlp.shared_expert.gate_proj.weight", "mlp.shared_expert.up_proj.weight"}},
+                              {"shared_mlp.output_linear.weight",
+                               {"mlp.down_proj.weight", "mlp.shared_expert.down_proj.weight"}},
+                              {"mlp.gate.layer.weight", {"mlp.gate.weight"}},
+                              {"mlp.input_linear.weight",
+                               {"mlp.experts.*.gate_proj.weight", "mlp.experts.*.up_proj.weight"}},
+                              {"mlp.output_linear.weight", {"mlp.experts.*.down_proj.weight"}}}},
+       .same = with_granite_scales({{"num_local_experts", "/n_experts", "integer", 8},
+                                    per_token(2),
+                                    {"mamba_n_heads", "/mamba/heads", "integer", 128},
+                                    {"mamba_d_state", "/mamba/state", "integer", 256},
+                                    {"mamba_d_conv", "/mamba/kernel", "integer", 4},
+                                    {"mamba_conv_bias", "/mamba/convolution_bias", "boolean", true},
+                                    {"mamba_proj_bias", "/mamba/projection_bias", "boolean", false}}),
+       .groups = {{read_attention_bias, write_attention_bias},
+                  {read_attention_multiplier, write_attention_multiplier},
+                  {read_granite_hybrid, write_granite_hybrid},
+                  {read_mamba, write_mamba}}},
   };
 }
 }  // namespace optrush

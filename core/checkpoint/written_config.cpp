@@ -177,6 +177,7 @@ Json config_of_checkpoint(const std::filesystem::path& folder) {
   config["model_type"] = model.model_type;
   config.erase("quantization_config");
   if (model.llama.n_experts > 0) name_experts(model.llama.n_experts, config);
+  if (model.storage.names == ParameterNames::granite) name_mamba_layers(config);
   set_rotary(config, model.llama, model.rotary.written, architecture_named(model.architecture));
   return config;
 }

@@ -82,10 +82,12 @@ AttentionForwardBackward Binder::attention_forward_backward(const Module& module
 }
 
 Ops::Convolution::Fn Binder::convolution(const Module& module) const {
-  return recipe_.ops.convolution.resolve(
-      module, [weight = module.params.at(0)](const Tensor& x, const Segments& segments) {
-        return at::silu(plain::causal_convolution(x, weight->value().to(x.scalar_type()), segments.ids));
-      });
+  return recipe_.ops.convolution.resolve(module, [weight = module.params.at(0), bias = module.bias()](
+                                                     const Tensor& x, const Segments& segments) {
+    const auto type = x.scalar_type();
+    const Tensor sum = plain::causal_convolution(x, weight->value().to(type), segments.ids);
+    return at::silu(bias == nullptr ? sum : sum + bias->value().to(type));
+  });
 }
 
 Ops::DeltaRule::Fn Binder::delta_rule(const Module& module) const {

@@ -25,14 +25,26 @@ Param vector_param(const std::string& name, int64_t size, const std::string& axi
       .name = name, .shape = {size}, .axes = {axis}, .init = std::move(init), .dtype = dtype, .decay = false};
 }
 
-const Module& add_linear(Unit& unit, Params& params, const std::string& path, Param matrix, bool biased) {
+namespace {
+const Module& add_weight(Unit& unit, Params& params, const std::string& path, const char* role, Param weight,
+                         bool biased) {
   Param bias =
-      vector_param(path + ".bias", matrix.shape.front(), matrix.axes.front(), constant(0), matrix.dtype);
-  matrix.name = path + ".weight";
+      vector_param(path + ".bias", weight.shape.front(), weight.axes.front(), constant(0), weight.dtype);
+  weight.name = path + ".weight";
   Module& module =
-      unit.modules.emplace_back(Module{path, "linear", unit.layer, {&params.add(std::move(matrix))}});
+      unit.modules.emplace_back(Module{path, role, unit.layer, {&params.add(std::move(weight))}});
   if (biased) module.params.push_back(&params.add(std::move(bias)));
   return module;
+}
+}  // namespace
+
+const Module& add_linear(Unit& unit, Params& params, const std::string& path, Param matrix, bool biased) {
+  return add_weight(unit, params, path, "linear", std::move(matrix), biased);
+}
+
+const Module& add_convolution(Unit& unit, Params& params, const std::string& path, Param weight,
+                              bool biased) {
+  return add_weight(unit, params, path, "convolution", std::move(weight), biased);
 }
 
 std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64_t layer,

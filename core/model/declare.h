@@ -12,6 +12,9 @@ std::unique_ptr<Unit> make_unit(std::string path, UnitRole role, int64_t layer);
 
 /// Adds a matrix (out, in), a bias (out) if asked for, and the module in `unit` that applies them.
 const Module& add_linear(Unit& unit, Params&, const std::string& path, Param matrix, bool biased = false);
+/// The same for a short convolution, whose weight is (channels, 1, positions).
+const Module& add_convolution(Unit& unit, Params&, const std::string& path, Param weight,
+                              bool biased = false);
 /// A vector as a bias or the weight of a norm is declared.
 Param vector_param(const std::string& name, int64_t size, const std::string& axis, Initializer,
                    at::ScalarType);

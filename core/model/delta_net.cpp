@@ -88,11 +88,11 @@ std::unique_ptr<Unit> declare_delta_net(const LlamaSpec& spec, Params& params, c
   else
     inputs = {input(".in_proj_qkv", channels), input(".in_proj_z", values), input(".in_proj_b", heads),
               input(".in_proj_a", heads)};
-  Param& filter = params.add({.name = path + ".conv1d.weight",
-                              .shape = {channels, 1, shape.kernel},
-                              .axes = {"channels", "one", "kernel"},
-                              .init = normal(spec.init_std),
-                              .dtype = dtype});
+  const Module& convolution = add_convolution(*unit, params, path + ".conv1d",
+                                              {.shape = {channels, 1, shape.kernel},
+                                               .axes = {"channels", "one", "kernel"},
+                                               .init = normal(spec.init_std),
+                                               .dtype = dtype});
   const auto gate = [&](const char* name, Initializer init) -> Param& {
     return params.add(vector_param(path + name, heads, "value_heads", std::move(init), dtype));
   };
@@ -103,7 +103,6 @@ std::unique_ptr<Unit> declare_delta_net(const LlamaSpec& spec, Params& params, c
                           std::vector<Param*> used) -> const Module& {
     return unit->modules.emplace_back(Module{name, role, layer, std::move(used)});
   };
-  const Module& convolution = module(path + ".conv1d", "convolution", {&filter});
   const Module& rule = module(path, "delta_rule", {&a_log, &dt_bias});
   const Module& norm = module(path + ".norm", "norm", {&norm_weight});
   const Module& gated = module(path + ".act", "swiglu", {});

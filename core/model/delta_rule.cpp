@@ -2,7 +2,8 @@
 // start is gamma, D_ij = gamma_i / gamma_j for i >= j, and the corrected values of all positions solve
 // (I + tril(diag(beta) (K K^T * D), -1)) X = diag(beta) (V - diag(gamma) K S) for the state S before the
 // chunk. Then O = diag(gamma) Q S + (Q K^T * D) X, and the next state is gamma_C S + (diag(gamma_C / gamma)
-// K)^T X. Shapes: N chunks of C positions; other letters as in DeltaRuleInputs.
+// K)^T X. Without correction, X = diag(beta) V (arXiv:2405.21060, section 6). Shapes: N chunks of C
+// positions; other letters as in DeltaRuleInputs.
 #include "model/delta_rule.h"
 
 #include <ATen/Functions.h>
@@ -37,6 +38,11 @@ Tensor for_each_value(const Tensor& x_BGSK, int64_t heads) {
   return shared == 1 ? x_BGSK : x_BGSK.unsqueeze(2).expand({-1, -1, shared, -1, -1}).flatten(1, 2);
 }
 
+/// X of each chunk is `values` - `of_state` S; undefined: nothing of S.
+struct Corrected {
+  Tensor values_BHNCV, of_state_BHNCK;
+};
+
 /// Decays between positions; 0 between documents.
 struct Decays {
   Tensor within_BHNCC;  ///< from a position of a chunk to a later one: D
@@ -54,6 +60,17 @@ Decays decays_of(const Tensor& log_BHNC, const Tensor& documents_B1NC) {
   decays.before_BHNC = decays.before_BHNC * documents_B1NC.eq(before_B1N.unsqueeze(-1));
   return decays;
 }
+
+/// The solutions for S = 0, and for V = 0 and S = -I.
+Corrected corrected(const Tensor& stepped_BHNCK, const Tensor& k_BHNCK, const Tensor& values_BHNCV,
+                    const Decays& decays) {
+  const Tensor couplings_BHNCC = (at::matmul(stepped_BHNCK, k_BHNCK.mT()) * decays.within_BHNCC).tril(-1);
+  const Tensor sides = at::cat({values_BHNCV, decays.before_BHNC.unsqueeze(-1) * stepped_BHNCK}, -1);
+  const auto solved = at::linalg_solve_triangular(couplings_BHNCC, sides, /*upper=*/false, /*left=*/true,
+                                                  /*unitriangular=*/true)
+                          .split_with_sizes({values_BHNCV.size(-1), k_BHNCK.size(-1)}, -1);
+  return {solved[0], solved[1]};
+}
 }  // namespace
 
 Tensor gated_delta_rule(const DeltaRuleInputs& in, int64_t chunk) {
@@ -63,33 +80,30 @@ Tensor gated_delta_rule(const DeltaRuleInputs& in, int64_t chunk) {
   chunk = std::min(chunk, positions);
   const auto chunks_of = [&](const Tensor& x) { return in_chunks(x.to(type), chunk); };
   const auto keys = [&](const Tensor& x) {
-    return chunks_of(for_each_value(of_length_1(x.to(type)), heads));
+    const Tensor wide = x.to(type);
+    return chunks_of(for_each_value(in.corrects ? of_length_1(wide) : wide, heads));
   };
-  const double scale = 1 / std::sqrt(static_cast<double>(in.q.size(-1)));
+  const double scale = in.corrects ? 1 / std::sqrt(static_cast<double>(in.q.size(-1))) : 1;
   const Tensor q_BHNCK = keys(in.q) * scale, k_BHNCK = keys(in.k), v_BHNCV = chunks_of(in.v);
   const Tensor beta_BHNC1 = chunks_of(in.beta).unsqueeze(-1);
   const Decays decays =
       decays_of(chunks_of(in.log_decay),
                 in.documents.defined() ? in_chunks(in.documents.unsqueeze(1), chunk) : Tensor());
-  const Tensor gamma_BHNC1 = decays.before_BHNC.unsqueeze(-1), stepped_BHNCK = beta_BHNC1 * k_BHNCK;
+  Corrected x{beta_BHNC1 * v_BHNCV, {}};
+  if (in.corrects) x = corrected(beta_BHNC1 * k_BHNCK, k_BHNCK, x.values_BHNCV, decays);
 
-  // The solutions for S = 0, and for V = 0 and S = -I.
-  const Tensor couplings_BHNCC = (at::matmul(stepped_BHNCK, k_BHNCK.mT()) * decays.within_BHNCC).tril(-1);
-  const Tensor sides = at::cat({beta_BHNC1 * v_BHNCV, gamma_BHNC1 * stepped_BHNCK}, -1);
-  const auto solved = at::linalg_solve_triangular(couplings_BHNCC, sides, /*upper=*/false, /*left=*/true,
-                                                  /*unitriangular=*/true)
-                          .split_with_sizes({in.v.size(-1), in.k.size(-1)}, -1);
   const auto of_chunks = [](const Tensor& x) { return x.unbind(2); };
-  const auto values = of_chunks(solved[0]), of_state = of_chunks(solved[1]);
+  const auto values = of_chunks(x.values_BHNCV);
+  const auto of_state = in.corrects ? of_chunks(x.of_state_BHNCK) : Tensors();
   const auto scores = of_chunks(at::matmul(q_BHNCK, k_BHNCK.mT()) * decays.within_BHNCC);
-  const auto queries = of_chunks(gamma_BHNC1 * q_BHNCK);
+  const auto queries = of_chunks(decays.before_BHNC.unsqueeze(-1) * q_BHNCK);
   const auto to_state = of_chunks((decays.within_BHNCC.select(-2, -1).unsqueeze(-1) * k_BHNCK).mT());
   const auto kept = of_chunks(decays.before_BHNC.narrow(-1, chunk - 1, 1).unsqueeze(-1));
   Tensors out(values.size());
   Tensor state_BHKV;  // undefined: 0
   for (size_t n = 0; n < out.size(); ++n) {
     const bool first = n == 0, last = n + 1 == out.size();
-    const Tensor x_BHCV = first ? values[n] : values[n] - at::matmul(of_state[n], state_BHKV);
+    const Tensor x_BHCV = first || !in.corrects ? values[n] : values[n] - at::matmul(of_state[n], state_BHKV);
     out[n] = at::matmul(scores[n], x_BHCV);
     if (!first) out[n] = out[n] + at::matmul(queries[n], state_BHKV);
     if (last) break;

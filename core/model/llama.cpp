@@ -10,6 +10,7 @@
 #include "model/delta_net.h"
 #include "model/experts.h"
 #include "model/latent_attention.h"
+#include "model/mamba.h"
 #include "model/operators.h"
 #include "model/rotary.h"
 #include "optrush/recipe.h"
@@ -267,8 +268,9 @@ class LlamaDeclaration {
 
   /// The part of a block that mixes positions.
   std::unique_ptr<Unit> mixer(const std::string& block, int64_t layer) {
-    if (spec_.has_delta_net(layer))
-      return declare_delta_net(spec_, params_, block + ".linear_attn", layer, dtype_);
+    if (spec_.has_linear_attention(layer))
+      return spec_.has_mamba() ? declare_mamba(spec_, params_, block + ".mamba", layer, dtype_)
+                               : declare_delta_net(spec_, params_, block + ".linear_attn", layer, dtype_);
     const std::string path = block + ".self_attn";
     return spec_.has_latents() ? declare_latent_attention(spec_, params_, path, layer, dtype_)
                                : attention(path, layer);
@@ -407,7 +409,7 @@ struct PairFlops {
 PairFlops pair_flops(const LlamaSpec& spec) {
   PairFlops flops;
   for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
-    if (spec.has_delta_net(layer)) continue;
+    if (spec.has_linear_attention(layer)) continue;
     const int64_t values = spec.has_latents() ? spec.value_size() : spec.head_size(layer);
     const double of_layer = 6.0 * static_cast<double>(spec.n_heads * (spec.head_size(layer) + values));
     flops.all += of_layer;
@@ -431,8 +433,9 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype,
   const PairFlops flops = pair_flops(spec);
   model.attention_flops_of_a_pair = flops.all;
   model.attention_pairs = {spec.window, flops.all == 0 ? 0 : flops.windowed / flops.all};
+  const double of_state = spec.has_mamba() ? state_flops(spec.mamba) : state_flops(spec.delta_net);
   for (int64_t layer = 0; layer < spec.n_layers; ++layer)
-    if (spec.has_delta_net(layer)) model.state_flops_of_a_token += state_flops(spec.delta_net);
+    if (spec.has_linear_attention(layer)) model.state_flops_of_a_token += of_state;
   return model;
 }
 
@@ -442,6 +445,8 @@ void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.attention_soft_cap != 0) recipe.ops.attention.demand(feature::soft_cap);
   if (spec.attention_sinks) recipe.ops.attention.demand(feature::lse);
   if (spec.value_size() != spec.head_size()) recipe.ops.attention.demand(feature::value_width);
+  if (spec.has_mamba()) recipe.ops.delta_rule.demand(feature::uncorrected);
+  if (spec.has_mamba() && spec.mamba.convolution_bias) recipe.ops.convolution.demand(feature::biases);
   if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand(feature::soft_cap);
   if (spec.activation != Activation::silu) recipe.ops.mlp.demand(feature::geglu);
   if (spec.expert_bias) recipe.ops.mlp.demand(feature::biases);

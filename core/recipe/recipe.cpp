@@ -28,8 +28,8 @@ Ops::Ops(const Editor* editor)
       attention_forward_backward(
           "attention_forward_backward", editor,
           plain({feature::fp64, feature::segments, feature::window, feature::alibi, feature::soft_cap})),
-      convolution("convolution", editor, plain()),
-      delta_rule("delta_rule", editor, plain()),
+      convolution("convolution", editor, plain({feature::fp64, feature::biases})),
+      delta_rule("delta_rule", editor, plain({feature::fp64, feature::uncorrected})),
       swiglu("swiglu", editor, plain()),
       geglu("geglu", editor, plain()),
       mlp("mlp", editor, plain({feature::fp64, feature::geglu, feature::plain_products, feature::biases})),

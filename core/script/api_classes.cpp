@@ -24,11 +24,9 @@ Class alias(const char* name, const char* doc, const char* type) {
 }
 
 /// Fields of a decoder that are tables, and their classes in Lua.
-constexpr std::pair<const char*, const char*> kTables[] = {{"rope_scaling", "RopeScaling"},
-                                                           {"router", "Router"},
-                                                           {"latent", "LatentAttention"},
-                                                           {"delta_net", "DeltaNet"},
-                                                           {"full_attention", "FullAttention"}};
+constexpr std::pair<const char*, const char*> kTables[] = {
+    {"rope_scaling", "RopeScaling"}, {"router", "Router"}, {"latent", "LatentAttention"},
+    {"delta_net", "DeltaNet"},       {"mamba", "Mamba2"},  {"full_attention", "FullAttention"}};
 
 /// The fields of a section of the spec, with their docs, ranges and defaults.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
@@ -272,6 +270,7 @@ std::vector<Class> api_classes() {
       table("Router", "How a router chooses and weighs the experts of a token.", fields_of_spec("router")),
       table("LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")),
       table("DeltaNet", "Gated DeltaNet, a linear attention.", fields_of_spec("delta_net")),
+      table("Mamba2", "Mamba 2, a state space model.", fields_of_spec("mamba")),
       table("FullAttention", "Heads of layers with full attention beside layers with a window.",
             fields_of_spec("full_attention")),
       table("OperatorFields", "Sizes of a single operator; a rung changes only the fields that it names.",

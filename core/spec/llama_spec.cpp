@@ -24,12 +24,16 @@ void check_latents(const LlamaSpec& spec, const Refuse& refuse) {
            "make model.head_dim larger: it contains the rotated dimensions");
 }
 
-void check_delta_net(const LlamaSpec& spec, const Refuse& refuse) {
-  if (const auto& [keys, values, key_dim, value_dim, kernel, joined] = spec.delta_net;
-      keys != 0 && (values == 0 || values % keys != 0))
-    refuse("model.delta_net.value_heads (" + std::to_string(values) +
-               ") is not a multiple of model.delta_net.key_heads (" + std::to_string(keys) + ")",
-           "change one of them: each head of keys must serve the same number of heads of values");
+void check_linear_attention(const LlamaSpec& spec, const Refuse& refuse) {
+  const auto check_heads = [&](const char* of, const char* name, int64_t heads, int64_t keys) {
+    if (keys != 0 && (heads == 0 || heads % keys != 0))
+      refuse("model." + std::string(of) + " (" + std::to_string(heads) + ") is not a multiple of model." +
+                 name + " (" + std::to_string(keys) + ")",
+             "change one of them: each head of keys must serve the same number of heads of values");
+  };
+  check_heads("delta_net.value_heads", "delta_net.key_heads", spec.delta_net.value_heads,
+              spec.delta_net.key_heads);
+  if (spec.has_mamba()) check_heads("mamba.heads", "mamba.groups", spec.mamba.heads, spec.mamba.groups);
 }
 
 void check_router(const LlamaSpec& spec, const Refuse& refuse) {
@@ -53,11 +57,12 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
     bool broken;
     const char *field, *other, *because;
   };
+  const char* linear = spec.linear_attention();
   const bool window = spec.window != 0, experts = spec.n_experts != 0, latent = spec.has_latents(),
-             delta_net = spec.has_delta_net(), alibi = spec.position == PositionKind::alibi,
-             window_theta = spec.window_rope_theta != 0, without_rope = !spec.layers_without_rope.empty();
+             unrotated = spec.position != PositionKind::rope, window_theta = spec.window_rope_theta != 0,
+             without_rope = !spec.layers_without_rope.empty();
   const Rule needs[] = {
-      {!window && !delta_net && !spec.full_attention_layers.empty(), "full_attention_layers", "window",
+      {!window && linear == nullptr && !spec.full_attention_layers.empty(), "full_attention_layers", "window",
        "every layer has full attention"},
       {!window && window_theta, "window_rope_theta", "window", "no layer has a window"},
       {!window && spec.full_attention != FullAttention{}, "full_attention", "window",
@@ -77,16 +82,19 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
     if (broken)
       refuse("model." + std::string(field) + " without model." + other + ": " + because,
              "set model." + std::string(other) + ", or leave out model." + field);
-  constexpr const char *kAlibi = "position = \"alibi\"", *kUnrotated = "no layer has rotary embedding",
+  const bool alibi = spec.position == PositionKind::alibi;
+  const char* position = alibi ? "position = \"alibi\"" : "position = \"none\"";
+  constexpr const char *kUnrotated = "no layer has rotary embedding",
                        *kOther = "latent attention has another form";
   const Rule excludes[] = {
-      {alibi && window_theta, "window_rope_theta", kAlibi, kUnrotated},
-      {alibi && without_rope, "layers_without_rope", kAlibi, kUnrotated},
-      {window && delta_net, "window", "delta_net", "full_attention_layers would have two meanings"},
+      {unrotated && window_theta, "window_rope_theta", position, kUnrotated},
+      {unrotated && without_rope, "layers_without_rope", position, kUnrotated},
+      {window && linear != nullptr, "window", linear, "full_attention_layers would have two meanings"},
+      {spec.has_delta_net() && spec.has_mamba(), "mamba", "delta_net", "a layer has one of them"},
       {spec.experts_beside_mlp && spec.shared_expert_ffn_dim != 0, "experts_beside_mlp",
        "shared_expert_ffn_dim", "the MLP is the shared expert"},
       {latent && spec.attention_gate, "latent", "attention_gate", kOther},
-      {latent && alibi, "latent", kAlibi, kOther},
+      {latent && unrotated, "latent", position, kOther},
       {latent && window_theta, "latent", "window_rope_theta", kOther},
       {latent && without_rope, "latent", "layers_without_rope", kOther},
       {latent && spec.rotary_fraction != 1, "latent", "rotary_fraction", kOther},
@@ -142,7 +150,7 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   }
   check_together(spec, refuse);
   check_latents(spec, refuse);
-  check_delta_net(spec, refuse);
+  check_linear_attention(spec, refuse);
   check_router(spec, refuse);
   const auto check_layers = [&](const char* name, const std::vector<int64_t>& layers) {
     for (size_t i = 0; i < layers.size(); ++i) {
@@ -195,8 +203,8 @@ bool LlamaSpec::keys_as_values(int64_t layer) const {
   return full_attention.keys_as_values && window_of(layer) == 0;
 }
 
-bool LlamaSpec::has_delta_net(int64_t layer) const {
-  return has_delta_net() && !std::ranges::binary_search(full_attention_layers, layer);
+bool LlamaSpec::has_linear_attention(int64_t layer) const {
+  return linear_attention() != nullptr && !std::ranges::binary_search(full_attention_layers, layer);
 }
 
 bool LlamaSpec::has_experts(int64_t layer) const {
@@ -291,6 +299,19 @@ Record<DeltaNet> record_of(const DeltaNet*) {
       .field("joined", &T::joined, "two matrices of the input, as Qwen3-Next; false: four, as Qwen 3.5");
 }
 
+Record<Mamba2> record_of(const Mamba2*) {
+  using T = Mamba2;
+  const auto size = [](int64_t least) { return FieldUse{.min = least, .max = kLargest}; };
+  return Record<T>::given("model.mamba")
+      .field("heads", &T::heads, "heads, each with a state; 0: no Mamba 2", size(0))
+      .field("groups", &T::groups, "groups of heads that share B and C; must divide heads", size(1))
+      .field("head_dim", &T::head_dim, "width of a head", size(1))
+      .field("state", &T::state, "size of the state for each dimension of a head", size(1))
+      .field("kernel", &T::kernel, "positions of the short convolution", {.min = 1, .max = 65536})
+      .field("convolution_bias", &T::convolution_bias, "a bias of the short convolution")
+      .field("projection_bias", &T::projection_bias, "biases of the first and the last matrix");
+}
+
 Record<LlamaSpec> record_of(const LlamaSpec*) {
   using T = LlamaSpec;
   return Record<T>::given("model")
@@ -340,10 +361,14 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
       .field("delta_net", &T::delta_net,
              "Gated DeltaNet in place of attention, except in full_attention_layers, as Qwen3-Next",
              {.left_out = true})
+      .field("mamba", &T::mamba,
+             "Mamba 2 in place of attention, except in full_attention_layers, as Granite 4 has",
+             {.left_out = true})
       .field("latent", &T::latent, "multi-head latent attention, as DeepSeek V3", {.left_out = true})
       .field("position", &T::position,
-             "rope: rotary embedding; alibi: biases of the scores that are linear in the distance",
-             {.choices = {"rope", "alibi"}})
+             "rope: rotary embedding; alibi: biases of the scores that are linear in the distance; none: no "
+             "positions",
+             {.choices = {"rope", "alibi", "none"}})
       .field("rope_theta", &T::rope_theta, "base of the rotary frequencies", {.min = 1})
       .field("rotary_fraction", &T::rotary_fraction,
              "part of a head that is rotated, from its first dimension on",
@@ -355,7 +380,7 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
              "number of positions that attention sees, the query's own among them (sliding window); 0: all",
              {.min = 0, .max = kLargest})
       .field("full_attention_layers", &T::full_attention_layers,
-             "layers that have full attention although window or delta_net is set, from 0")
+             "layers that have full attention although window, delta_net or mamba is set, from 0")
       .field("full_attention", &T::full_attention,
              "heads of full_attention_layers where the other layers have a window, as Gemma 4",
              {.left_out = true})

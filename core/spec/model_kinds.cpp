@@ -32,7 +32,8 @@ constexpr std::array kParts = {Part{"data", options_of<DataSpec>},
                                Part{"router", options_of<Router>},
                                Part{"latent", options_of<LatentAttention>},
                                Part{"delta_net", options_of<DeltaNet>},
-                               Part{"full_attention", options_of<FullAttention>}};
+                               Part{"full_attention", options_of<FullAttention>},
+                               Part{"mamba", options_of<Mamba2>}};
 }  // namespace
 
 const std::vector<ModelKind>& model_kinds() {

@@ -15,6 +15,7 @@ Record<Router> record_of(const Router*);
 Record<LatentAttention> record_of(const LatentAttention*);
 Record<DeltaNet> record_of(const DeltaNet*);
 Record<FullAttention> record_of(const FullAttention*);
+Record<Mamba2> record_of(const Mamba2*);
 Record<LlamaSpec> record_of(const LlamaSpec*);
 Record<DataSpec> record_of(const DataSpec*);
 Record<TrainSpec> record_of(const TrainSpec*);

@@ -80,6 +80,11 @@ std::vector<Choice> choices() {
          {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 8}, {"joined", true}}},
         {"n_experts", 4},
         {"shared_expert_ffn_dim", 10}}},
+      {"Mamba 2",
+       {{"mamba", {{"heads", 4}, {"groups", 2}, {"head_dim", 8}, {"state", 6}}},
+        {"full_attention_layers", {1}},
+        {"position", "none"},
+        {"init_std", 0.2}}},
       {"mixture with sigmoid scores, groups and a bias of the choice",
        {{"n_experts", 4},
         {"shared_expert_ffn_dim", 10},
@@ -170,7 +175,7 @@ TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAsDocumented) {
 TEST(ModelsOnRanks, PeakIsPredicted) {
   for (const Choice& choice : choices()) {
     const auto has = [&](const char* field) { return choice.model.contains(field); };
-    if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net") &&
+    if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net") && !has("mamba") &&
         !has("full_attention"))
       continue;
     Json model = {{"n_layers", 2}};

@@ -66,6 +66,14 @@ def qwen3_next(kind=transformers.Qwen3NextConfig, **fields):
                            "layer_types": ["linear_attention", "full_attention", "linear_attention"], **fields}))
 
 
+def granite4(**fields):
+    return transformers.GraniteMoeHybridConfig(**small(**{
+        "num_hidden_layers": 3, "num_key_value_heads": 2, "pad_token_id": None, "embedding_multiplier": 12.0,
+        "logits_scaling": 8.0, "residual_multiplier": 0.22, "attention_multiplier": 0.1, "num_local_experts": 0,
+        "shared_intermediate_size": 56, "layer_types": ["mamba", "attention", "mamba"], "mamba_n_heads": 8,
+        "mamba_d_state": 12, "mamba_chunk_size": 32, **fields}))
+
+
 MODELS = {
     "one kv head a head": llama(),
     "2 heads a kv head, tied": llama(num_key_value_heads=2, tie_word_embeddings=True),
@@ -176,6 +184,12 @@ MODELS = {
         num_experts=0, partial_rotary_factor=0.5, tie_word_embeddings=True),
     "Granite": transformers.GraniteConfig(**small(num_key_value_heads=2), embedding_multiplier=12.0, logits_scaling=8.0,
                                           residual_multiplier=0.22, attention_multiplier=0.1),
+    "Granite 4": granite4(),
+    "Granite 4 with experts": granite4(
+        num_local_experts=4, num_experts_per_tok=2, position_embedding_type="rope", attention_bias=True, mamba_d_conv=3,
+        mamba_conv_bias=False, mamba_proj_bias=True, layer_types=["attention", "mamba", "mamba"]),
+    "Granite 4, attention alone": granite4(layer_types=["attention"] * 3, position_embedding_type="rope",
+                                           tie_word_embeddings=True),
 }
 VISION = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
 QWEN_VISION = {"hidden_size": 16, "intermediate_size": 24, "depth": 1, "num_heads": 2, "out_hidden_size": 64,
@@ -230,7 +244,7 @@ if hasattr(transformers, "Gemma4TextConfig"):
     MODELS["Gemma 4 with images"] = transformers.Gemma4Config(
         text_config={**GEMMA_4, "global_head_dim": 32, "pad_token_id": 0}, vision_config={**VISION, "head_dim": 8})
 # The delta rule has chunks of 64 positions.
-LENGTHS = {"Qwen3-Next": 100, "Qwen 3.5": 100}
+LENGTHS = {"Qwen3-Next": 100, "Qwen 3.5": 100, "Granite 4": 100}
 STACKS = [
     (["flash_attention"], "fp32"),
     (["activation_checkpointing"], "exact"),
@@ -261,7 +275,8 @@ LINEAR = [
     (["activation_checkpointing"], "exact"),
 ]
 TARGETS = {"DeepSeek V3": ["q_b_proj", "kv_b_proj", "down_proj"], "gpt-oss": ["q_proj", "v_proj"],
-           "Qwen3-Next": ["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj"]}
+           "Qwen3-Next": ["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj"],
+           "Granite 4": ["in_proj", "out_proj", "q_proj"]}
 
 
 class Table:
@@ -519,8 +534,7 @@ def check_plugins(table):
     stacks_of = {"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED, "Qwen 3, biases, windows": FUSED,
                  "OLMo 2": FUSED, "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3, linear rope, biases": GATED_BY_GELU,
                  "Gemma 2": CAPPED, "Granite": FUSED, "GLM 4.5 with experts": exact, "DeepSeek V3": LATENT,
-                 "Qwen3-Next": LINEAR,
-                 "gpt-oss": SINKS}
+                 "Qwen3-Next": LINEAR, "Granite 4": LINEAR, "gpt-oss": SINKS}
     for seed, (name, stacks) in enumerate(stacks_of.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)
     check_router_losses(table)

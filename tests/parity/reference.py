@@ -131,8 +131,21 @@ def evaluate(model, tokens):
     return tensors
 
 
+def granite_name(name, config):
+    """The name of a joined tensor of Granite 4 as other classes have it."""
+    experts, shared = ".block_sparse_moe.experts.", ".mlp.shared_expert." if config.num_local_experts else ".mlp."
+    for theirs, ours in ((".block_sparse_moe.input_linear.weight", experts + "gate_up_proj"),
+                         (".block_sparse_moe.output_linear.weight", experts + "down_proj"),
+                         (".shared_mlp.input_linear.", shared + "gate_up_proj."),
+                         (".shared_mlp.output_linear.", shared + "down_proj."), (".router.layer.", ".router.")):
+        name = name.replace(theirs, ours)
+    return name
+
+
 def one_by_one(name, tensor, config):
     """The parts of joined tensors by their names: of all experts, of queries, keys and values, of gate and up."""
+    if config.model_type == "granitemoehybrid":
+        name = granite_name(name, config)
     of_experts, _, matrices = name.rpartition(".experts.")
     alternating = config.model_type == "gpt_oss"
     if of_experts and (tensor.dim() == 3 or alternating):

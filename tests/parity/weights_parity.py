@@ -69,6 +69,10 @@ CLASSES = (
      "window_rope_theta = 500, logits_soft_cap = 2", "", ()),
     ("GraniteForCausalLM", "embedding_scale = 12, residual_scale = 0.3, logits_divisor = 3, attention_scale = 0.2",
      "", ()),
+    ("GraniteMoeHybridForCausalLM", 'embedding_scale = 12, residual_scale = 0.3, attention_scale = 0.2, '
+     'position = "none", mamba = { heads = 8, head_dim = 16, state = 12 }, full_attention_layers = { 1 }, '
+     "n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48, shared_expert_gate = false",
+     LORA, ("--merge",)),
     ("MixtralForCausalLM", "n_experts = 3", LORA, ("--merge",)),
     ("Qwen2MoeForCausalLM",
      'attention_bias = "qkv", n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48',

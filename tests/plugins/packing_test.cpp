@@ -91,19 +91,24 @@ TEST_F(PackingTest, PackedDocumentsTrainLikeSeparateDocuments) {
 
 /// Its state and its convolution start anew with each document.
 TEST_F(PackingTest, PackedDocumentsOfLinearAttentionTrainLikeSeparateDocuments) {
-  const auto trained = [&](bool packed, Stack stack) {
-    RunSpec run = spec(std::move(stack), packed);
-    run.model["delta_net"] = {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 10}};
-    run.model["init_std"] = 0.3;
-    return Trained(run).train();
-  };
-  const Json alone = trained(false, {});
-  for (const Stack& stack : {Stack{}, Stack{{"activation_checkpointing", {{"policy", "full"}}}}}) {
-    const Json packed = trained(true, stack);
-    for (size_t i = 0; i < losses(alone).size(); ++i) {
-      EXPECT_NEAR(losses(packed).at(i), losses(alone)[i], 1e-10) << i;
-      const double norm = alone["steps"][i]["grad_norm"];
-      EXPECT_NEAR(packed["steps"][i]["grad_norm"].get<double>(), norm, 1e-9 * norm);
+  const Json delta_net = {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 10}};
+  const Json mamba = {{"heads", 4}, {"groups", 2}, {"head_dim", 10}, {"state", 6}};
+  for (const auto& kind : {std::pair("delta_net", delta_net), std::pair("mamba", mamba)}) {
+    SCOPED_TRACE(kind.first);
+    const auto trained = [&](bool packed, Stack stack) {
+      RunSpec run = spec(std::move(stack), packed);
+      run.model[kind.first] = kind.second;
+      run.model["init_std"] = 0.3;
+      return Trained(run).train();
+    };
+    const Json alone = trained(false, {});
+    for (const Stack& stack : {Stack{}, Stack{{"activation_checkpointing", {{"policy", "full"}}}}}) {
+      const Json packed = trained(true, stack);
+      for (size_t i = 0; i < losses(alone).size(); ++i) {
+        EXPECT_NEAR(losses(packed).at(i), losses(alone)[i], 1e-10) << i;
+        const double norm = alone["steps"][i]["grad_norm"];
+        EXPECT_NEAR(packed["steps"][i]["grad_norm"].get<double>(), norm, 1e-9 * norm);
+      }
     }
   }
 }

@@ -1,4 +1,5 @@
-// The gated delta rule in chunks beside its recurrent form, the short convolution, and packed documents.
+// The gated delta rule in chunks beside its recurrent form, also without correction (Mamba 2), the short
+// convolution, and packed documents.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -32,9 +33,12 @@ Tensor documents(const std::vector<int64_t>& lengths) {
 
 /// One position after another.
 Tensor recurrent(const DeltaRuleInputs& in) {
-  const auto unit = [](const Tensor& x) { return x * (x.square().sum(-1, true) + 1e-6).rsqrt(); };
+  const auto unit = [&](const Tensor& x) {
+    return in.corrects ? x * (x.square().sum(-1, true) + 1e-6).rsqrt() : x;
+  };
   const int64_t shared = kHeads / kGroups;
-  const Tensor q = unit(in.q).repeat_interleave(shared, 1) / std::sqrt(static_cast<double>(kKey));
+  const double scale = in.corrects ? 1 / std::sqrt(static_cast<double>(kKey)) : 1;
+  const Tensor q = unit(in.q).repeat_interleave(shared, 1) * scale;
   const Tensor k = unit(in.k).repeat_interleave(shared, 1), alpha = in.log_decay.exp();
   Tensor state = at::zeros({kBatch, kHeads, kKey, kValue}, in.v.options());
   Tensors out;
@@ -43,8 +47,8 @@ Tensor recurrent(const DeltaRuleInputs& in) {
       state = state * in.documents.select(1, t).eq(in.documents.select(1, t - 1)).view({-1, 1, 1, 1});
     const auto at_t = [t](const Tensor& x) { return x.select(2, t).unsqueeze(-1); };
     state = state * at_t(alpha).unsqueeze(-1);
-    const Tensor stored = (state * at_t(k)).sum(2);
-    const Tensor change = (in.v.select(2, t) - stored) * at_t(in.beta);
+    const Tensor v = in.v.select(2, t), wrong = in.corrects ? v - (state * at_t(k)).sum(2) : v;
+    const Tensor change = wrong * at_t(in.beta);
     state = state + at_t(k) * change.unsqueeze(2);
     out.push_back((state * at_t(q)).sum(2));
   }
@@ -69,15 +73,21 @@ Tensor in_chunks_of(const DeltaRuleInputs& in) {
 
 TEST(DeltaRule, ChunksEqualTheRecurrence) {
   const std::vector<std::vector<int64_t>> all = {{}, {39}, {16, 23}, {1, 7, 8, 20, 3}};
-  for (const auto& lengths : all)
-    for (const auto rule : {in_chunks_of<1>, in_chunks_of<8>, in_chunks_of<13>, in_chunks_of<64>}) {
-      DeltaRuleInputs in = random_rule(39);
-      if (!lengths.empty()) in.documents = documents(lengths);
-      const Tensors expected = with_gradients(in, recurrent), got = with_gradients(in, rule);
-      for (size_t i = 0; i < expected.size(); ++i) EXPECT_LT(apart(got[i], expected[i]), kOfRule) << i;
-    }
-  const DeltaRuleInputs longer = random_rule(150);
-  EXPECT_LT(apart(plain::gated_delta_rule(longer), recurrent(longer)), kOfRule) << "three chunks of 64";
+  for (const bool corrects : {true, false})
+    for (const auto& lengths : all)
+      for (const auto rule : {in_chunks_of<1>, in_chunks_of<8>, in_chunks_of<13>, in_chunks_of<64>}) {
+        DeltaRuleInputs in = random_rule(39);
+        in.corrects = corrects;
+        if (!lengths.empty()) in.documents = documents(lengths);
+        const Tensors expected = with_gradients(in, recurrent), got = with_gradients(in, rule);
+        for (size_t i = 0; i < expected.size(); ++i)
+          EXPECT_LT(apart(got[i], expected[i]), kOfRule) << corrects << ' ' << i;
+      }
+  DeltaRuleInputs longer = random_rule(150);
+  for (const bool corrects : {true, false}) {
+    longer.corrects = corrects;
+    EXPECT_LT(apart(plain::gated_delta_rule(longer), recurrent(longer)), kOfRule) << "three chunks of 64";
+  }
 }
 
 /// Equal keys that are fully corrected and do not decay: a sum of powers of the couplings would overflow.

@@ -270,6 +270,49 @@ TEST_F(HuggingFace, ReadsTheHeadsOfGemma4) {
     EXPECT_THAT(error_of([&, patch = patch] { of(patch); }), HasSubstr(message)) << patch;
 }
 
+TEST_F(HuggingFace, ReadsGranite4) {
+  const auto of = [&](Json patch) {
+    Json fields = {{"architectures", {"GraniteMoeHybridForCausalLM"}},
+                   {"num_hidden_layers", 3},
+                   {"num_local_experts", 0},
+                   {"shared_intermediate_size", 40},
+                   {"mamba_n_heads", 8},
+                   {"layer_types", {"mamba", "attention", "mamba"}}};
+    fields.update(patch);
+    return config(fields);
+  };
+  const LlamaSpec dense = of({{"mamba_d_head", 16}, {"position_embedding_type", "nope"}});
+  EXPECT_EQ(dense.mamba, (Mamba2{.heads = 8, .head_dim = 16, .state = 256}));
+  EXPECT_THAT(dense.full_attention_layers, ::testing::ElementsAre(1));
+  EXPECT_EQ(dense.position, PositionKind::none);
+  EXPECT_EQ(dense.ffn_dim, 40);
+  EXPECT_EQ(dense.score_scale(), 1) << "the default of the class";
+  const Json types_of_5 = {"linear_attention", "full_attention", "linear_attention"};
+  const Json no_limits = Json::array({0.0, {{"__float__", "Infinity"}}});
+  EXPECT_EQ(of({{"layer_types", types_of_5}, {"time_step_limit", no_limits}, {"mamba_d_head", "auto"}}),
+            dense);
+  EXPECT_EQ(config_of_checkpoint(folder_)["layer_types"], Json({"mamba", "attention", "mamba"}));
+  const LlamaSpec attention =
+      of({{"layer_types", {"attention", "attention", "attention"}}, {"position_embedding_type", "rope"}});
+  EXPECT_FALSE(attention.has_mamba());
+  EXPECT_EQ(attention.position, PositionKind::rope);
+  EXPECT_TRUE(of({{"layer_types", nullptr}}).has_linear_attention(1)) << "the default of the class";
+  const LlamaSpec mixture = of({{"num_local_experts", nullptr}});
+  EXPECT_EQ(mixture.n_experts, 8);
+  EXPECT_EQ(mixture.ffn_dim, 113);
+  EXPECT_EQ(mixture.shared_expert_ffn_dim, 40);
+  EXPECT_FALSE(mixture.shared_expert_gate);
+  const auto refused = [&](const Json& patch) { return error_of([&] { of(patch); }); };
+  EXPECT_THAT(refused({{"mamba_n_groups", 2}}), HasSubstr("versions of transformers have different norms"));
+  EXPECT_THAT(refused({{"time_step_limit", {0.001, 0.1}}}), HasSubstr("which transformers 4 ignores"));
+  EXPECT_THAT(refused({{"mamba_d_head", 20}}), HasSubstr("'mamba_d_head' is 20"));
+  EXPECT_THAT(refused({{"hidden_act", "gelu"}}), HasSubstr("which the short convolution does not support"));
+  EXPECT_THAT(refused({{"head_dim", 24}}), HasSubstr("divides hidden_size among the heads"));
+  EXPECT_THAT(refused({{"output_router_logits", true}}), HasSubstr("load-balancing loss"));
+  EXPECT_THAT(refused({{"architectures", {"NemotronHForCausalLM"}}, {"model_type", nullptr}}),
+              HasSubstr("its layers has one mixer or an MLP"));
+}
+
 TEST_F(HuggingFace, ReadsTheRotationsOfPhi3AndMinistral3) {
   const auto phi3 = [&](Json patch) {
     patch.update({{"architectures", {"Phi3ForCausalLM"}}, {"num_key_value_heads", 2}});

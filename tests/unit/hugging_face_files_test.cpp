@@ -189,9 +189,15 @@ TEST_F(HuggingFace, ListsTheParametersThatTheModelDeclares) {
   LlamaSpec joined = linear;
   joined.delta_net.joined = true;
   joined.attention_bias = AttentionBias::all;
+  const LlamaSpec mamba{.mamba = {.heads = 6, .groups = 2, .head_dim = 10, .state = 8},
+                        .full_attention_layers = {1}};
+  LlamaSpec biased_mamba = mamba;
+  biased_mamba.mamba.convolution_bias = false;
+  biased_mamba.mamba.projection_bias = true;
   for (LlamaSpec spec :
-       {linear, joined, LlamaSpec{.head_dim = 10}, LlamaSpec{.norm = NormKind::layernorm},
-        LlamaSpec{.norm = NormKind::layernorm_without_parameters}, latent, narrow, grouped, biased})
+       {linear, joined, mamba, biased_mamba, LlamaSpec{.head_dim = 10},
+        LlamaSpec{.norm = NormKind::layernorm}, LlamaSpec{.norm = NormKind::layernorm_without_parameters},
+        latent, narrow, grouped, biased})
     for (const bool tie : {false, true}) {
       spec.n_layers = 2;
       spec.tie_embeddings = tie;
@@ -235,6 +241,47 @@ TEST_F(HuggingFace, ReadsAndWritesJoinedProjections) {
   EXPECT_THAT(
       error_of([&] { check_checkpoint(folder_, "x.lua:7"); }),
       AllOf(HasSubstr("gate_up_proj.weight' has shape [225,64]"), HasSubstr("[226,64] by config.json")));
+}
+
+/// Granite 4 joins gate and up of the MLP, which is the shared expert beside experts, and all experts.
+TEST_F(HuggingFace, ReadsAndWritesTheJoinedTensorsOfGranite4) {
+  for (const int64_t experts : {0, 3}) {
+    const Json patch = {{"architectures", {"GraniteMoeHybridForCausalLM"}},
+                        {"num_hidden_layers", 2},
+                        {"num_local_experts", experts},
+                        {"num_experts_per_tok", 2},
+                        {"shared_intermediate_size", 40},
+                        {"mamba_n_heads", 8},
+                        {"mamba_d_state", 12},
+                        {"layer_types", {"mamba", "attention"}}};
+    const LlamaSpec spec = config(patch);
+    Params params;
+    const Model declared = declare_llama(spec, params, at::kFloat);
+    NamedTensors values;
+    for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+    const NamedTensors stored = tensors_of_file(values, model(patch).storage);
+    write_safetensors(folder_ / "model.safetensors", stored);
+    const std::map<std::string, Tensor> by_name(stored.begin(), stored.end());
+    const auto sizes = [&](const char* name) {
+      return by_name.at("model.layers.1." + std::string(name) + ".weight").sizes();
+    };
+    EXPECT_EQ(sizes("shared_mlp.input_linear"), (at::IntArrayRef{80, 64}));
+    EXPECT_EQ(sizes("shared_mlp.output_linear"), (at::IntArrayRef{64, 40}));
+    EXPECT_EQ(by_name.at("model.layers.0.mamba.in_proj.weight").sizes(),
+              (at::IntArrayRef{2 * 128 + 2 * 12 + 8, 64}));
+    if (experts > 0) {
+      EXPECT_EQ(sizes("block_sparse_moe.router.layer"), (at::IntArrayRef{3, 64}));
+      EXPECT_EQ(sizes("block_sparse_moe.input_linear"), (at::IntArrayRef{3, 2 * 113, 64}));
+      EXPECT_EQ(sizes("block_sparse_moe.output_linear"), (at::IntArrayRef{3, 64, 113}));
+    }
+    for (const auto& [name, value] : stored) EXPECT_EQ(name.find(".mlp."), std::string::npos) << name;
+    const Checkpoint checkpoint(folder_);
+    checkpoint.check_complete(params);
+    checkpoint.check_known(params);
+    for (const auto& [name, value] : values)
+      EXPECT_TRUE(at::equal(checkpoint.read(params.at(name)), value)) << name;
+    EXPECT_EQ(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), "");
+  }
 }
 
 /// A folder of gpt-oss with two experts whose joined matrices are in MXFP4.

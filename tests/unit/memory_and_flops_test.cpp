@@ -135,6 +135,17 @@ TEST(Flops, LinearAttentionCountsItsState) {
                    6 * (kMatmulParameters - matrices_of_attention + projections) + attention + state);
 }
 
+TEST(Flops, Mamba2CountsItsState) {
+  RunSpec spec = nano_spec();
+  spec.model["mamba"] = {{"heads", 4}, {"groups", 2}, {"head_dim", 10}, {"state", 6}};
+  spec.model["full_attention_layers"] = {1};
+  const double channels = 4 * 10 + 2 * 2 * 6, projections = 32 * (channels + 40 + 4) + 40 * 32;
+  const double attention = 12.0 * 16 * 32, matrices_of_attention = 2 * 32 * 32 + 2 * 16 * 32;
+  const double state = 3 * (4.0 * 4 * 6 * 10 + 2 * 4 * channels);
+  EXPECT_DOUBLE_EQ(Trained(spec).train()["flops_per_token"]["mfu"],
+                   6 * (kMatmulParameters - matrices_of_attention + projections) + attention + state);
+}
+
 TEST(Flops, AFusedCausalKernelRunsHalf) {
   const Json result = Trained(nano_spec({{"flash_attention", Json::object()}})).train();
   const double attention = 12.0 * 2 * 16 * 32;

@@ -257,6 +257,12 @@ TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
       {R"({"delta_net": {"key_heads": 4}})", "model.delta_net.value_heads (0)"},
       {R"({"delta_net": {"key_heads": 4, "value_heads": 4}, "window": 8})",
        "model.window with model.delta_net"},
+      {R"({"mamba": {"heads": 4, "groups": 3}})", "is not a multiple of model.mamba.groups (3)"},
+      {R"({"mamba": {"heads": 4}, "window": 8})", "model.window with model.mamba"},
+      {R"({"mamba": {"heads": 4}, "delta_net": {"key_heads": 4, "value_heads": 4}})",
+       "model.mamba with model.delta_net"},
+      {R"({"position": "none", "layers_without_rope": [0]})",
+       "model.layers_without_rope with model.position = \"none\""},
       {R"({"latent": {"kv_rank": 8, "rope_dim": 8}, "n_kv_heads": 8, "attention_gate": true})",
        "model.latent with model.attention_gate"},
       {R"({"latent": {"kv_rank": 8}})", "as many key/value heads as query heads"},
@@ -477,7 +483,7 @@ TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
   schema["properties"]["env"]["additionalProperties"] = {{"type", "string"}};
   schema["properties"]["plugins"]["items"] = reference("plugin_use");
   for (const char* part : {"data", "train", "validate", "save", "sample", "plugin_use", "rope_scaling",
-                           "router", "latent", "delta_net", "full_attention"}) {
+                           "router", "latent", "delta_net", "full_attention", "mamba"}) {
     schema["$defs"][part] = json_schema(spec_fields(part));
     if (schema["properties"].contains(part)) schema["properties"][part] = reference(part);
   }
@@ -486,14 +492,14 @@ TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
     schema["allOf"].push_back({{"if", {{"properties", {{"model_kind", {{"const", kind.name}}}}}}},
                                {"then", {{"properties", {{"model", reference(kind.name)}}}}}});
   }
-  for (const char* part : {"rope_scaling", "router", "latent", "delta_net", "full_attention"})
+  for (const char* part : {"rope_scaling", "router", "latent", "delta_net", "full_attention", "mamba"})
     schema["$defs"]["llama"]["properties"][part] = reference(part);
   testing::expect_schema("run_spec", "RunSpec", schema);
 }
 
 TEST(SpecFields, EverySectionIsDocumented) {
-  for (const std::string section :
-       {"run", "train", "data", "llama", "rope_scaling", "router", "latent", "delta_net", "operator"})
+  for (const std::string section : {"run", "train", "data", "llama", "rope_scaling", "router", "latent",
+                                    "delta_net", "mamba", "operator"})
     for (const auto& field : spec_fields(section))
       EXPECT_FALSE(field.doc.empty()) << section << "." << field.name;
   EXPECT_THAT(error_of([] { spec_fields("tarin"); }), HasSubstr("no section 'tarin'"));

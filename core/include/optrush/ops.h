@@ -59,6 +59,9 @@ struct DeltaRuleInputs {
   Tensor v;                ///< (B, H, S, V)
   Tensor log_decay, beta;  ///< (B, H, S) in fp32, or fp64 for fp64 models: log of alpha, and the step size
   Tensor documents = {};   ///< (B, S): Segments::ids; undefined: each row is one document
+  /// False: a state space model, S_t = alpha_t S_(t-1) + beta_t k_t v_t^T and o_t = S_t^T q_t with queries
+  /// and keys as they are (arXiv:2405.21060). Needs a base that offers feature::uncorrected.
+  bool corrects = true;
 };
 
 /// The choice of experts. T tokens, E experts, K experts per token.
@@ -121,7 +124,7 @@ struct Ops {
   /// A plugin that replaces `attention` also replaces this slot, if its kernel supports it.
   using HalvesOfAttention = Slot<AttentionForwardBackward()>;
   /// x (B, S, C) to SiLU of a causal convolution of each channel, which starts anew with each document. Its
-  /// module has the weight (C, 1, positions).
+  /// module has the weight (C, 1, positions) and, with feature::biases, may have a bias (C).
   using Convolution = Slot<Tensor(const Tensor& x, const Segments&)>;
   /// The gated delta rule (arXiv:2412.06464, equation 10), with queries and keys of length 1 and queries
   /// times K^(-1/2): S_t = alpha_t (I - beta_t k_t k_t^T) S_(t-1) + beta_t k_t v_t^T and o_t = S_t^T q_t,

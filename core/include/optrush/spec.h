@@ -52,8 +52,9 @@ enum class Activation : uint8_t { silu, gelu, gelu_tanh, clamped_silu };
 enum class QkNorm : uint8_t { none, per_head, whole };
 /// Biases of attention. qkv: of queries, keys and values, as Qwen 2. all: also of the output projection.
 enum class AttentionBias : uint8_t { none, qkv, all };
-/// rope: rotary embedding (arXiv:2104.09864). alibi: linear biases of scores (arXiv:2108.12409).
-enum class PositionKind : uint8_t { rope, alibi };
+/// rope: rotary embedding (arXiv:2104.09864). alibi: linear biases of scores (arXiv:2108.12409). none:
+/// attention sees no positions (NoPE, arXiv:2305.19466).
+enum class PositionKind : uint8_t { rope, alibi, none };
 
 /// Scores of the experts. Normalized softmax is also the softmax of the chosen logits.
 enum class RouterScores : uint8_t { softmax, sigmoid };
@@ -103,6 +104,23 @@ struct FullAttention {
   bool operator==(const FullAttention&) const = default;
 };
 
+/// Mamba 2 (arXiv:2405.21060): each head has a state, a matrix (state, head_dim), that decays with each token
+/// and to which the product of the token's input and value is added.
+struct Mamba2 {
+  int64_t heads = 0;             ///< 0: no Mamba 2
+  int64_t groups = 1;            ///< a group of heads has the same inputs and outputs of the state: B and C
+  int64_t head_dim = 64;         ///< width of a value
+  int64_t state = 128;           ///< rows of a state
+  int64_t kernel = 4;            ///< positions of the short convolution
+  bool convolution_bias = true;  ///< bias of the convolution
+  bool projection_bias = false;  ///< biases of the first and the last matrix
+  bool operator==(const Mamba2&) const = default;
+
+  int64_t values() const { return heads * head_dim; }
+  /// Channels of the convolution: the values, B and C.
+  int64_t channels() const { return values() + 2 * groups * state; }
+};
+
 /// A decoder in the manner of Llama (arXiv:2302.13971), by choices. Dimensions as published; `dim` is D,
 /// `ffn_dim` the inner width of the MLP.
 struct LlamaSpec {
@@ -129,6 +147,7 @@ struct LlamaSpec {
   bool attention_gate = false;
   LatentAttention latent;  ///< in place of attention with heads of keys and values
   DeltaNet delta_net;      ///< in place of attention, except in `full_attention_layers`
+  Mamba2 mamba;            ///< the same
   PositionKind position = PositionKind::rope;
   double rope_theta = 10000;
   double rotary_fraction = 1;  ///< the part of a head, from its first dimension, that is rotated
@@ -136,7 +155,7 @@ struct LlamaSpec {
   std::vector<int64_t> layers_without_rope;  ///< they see no positions (NoPE, arXiv:2305.19466)
   /// Sliding window attention (arXiv:2310.06825): a token sees itself and window - 1 tokens before; 0: all.
   int64_t window = 0;
-  /// Layers that have full attention although `window` or `delta_net` is set.
+  /// Layers that have full attention although `window`, `delta_net` or `mamba` is set.
   std::vector<int64_t> full_attention_layers;
   FullAttention full_attention;
   /// Rotary base of the layers with a window, which `rope_scaling` then does not rescale; 0: as all layers.
@@ -169,7 +188,12 @@ struct LlamaSpec {
   bool has_mixed_heads() const { return full_attention.head_dim != 0 || full_attention.kv_heads != 0; }
   bool has_latents() const { return latent.kv_rank != 0; }
   bool has_delta_net() const { return delta_net.key_heads != 0; }
-  bool has_delta_net(int64_t layer) const;
+  bool has_mamba() const { return mamba.heads != 0; }
+  /// The field of the linear attention, whose state has a fixed size: "delta_net" or "mamba". Null: none.
+  const char* linear_attention() const {
+    return has_delta_net() ? "delta_net" : has_mamba() ? "mamba" : nullptr;
+  }
+  bool has_linear_attention(int64_t layer) const;
   /// Width of a head of values.
   int64_t value_size() const { return has_latents() ? latent.value_dim : head_size(); }
   /// Dimensions of a head that are rotated.

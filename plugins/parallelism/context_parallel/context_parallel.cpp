@@ -54,13 +54,12 @@ class ContextParallel final : public Plugin {
     if (model.has_mixed_heads())
       throw Error(
           "context_parallel does not support full_attention.head_dim and kv_heads: its messages have one "
-          "size "
-          "in all layers",
+          "size in all layers",
           "remove context_parallel from the stack");
-    if (model.has_delta_net())
-      throw Error(
-          "context_parallel does not support delta_net: each position needs the state of the one before it",
-          "remove context_parallel from the stack");
+    if (const char* linear = model.linear_attention())
+      throw Error("context_parallel does not support " + std::string(linear) +
+                      ": each position needs the state of the one before it",
+                  "remove context_parallel from the stack");
     if (model.attention_sinks && !by_ring_)
       throw Error(
           "context_parallel with kind = \"all_to_all\" does not support attention_sinks: each rank has the "

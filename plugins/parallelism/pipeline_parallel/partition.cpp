@@ -67,7 +67,7 @@ UnitCost cost_of(const Unit& unit, const RunSpec& spec) {
   add_products(unit, tokens, cost.flops);
   if (unit.role == UnitRole::block && spec.model_kind == "llama") {
     const LlamaSpec model = llama_of(spec);
-    const int64_t heads = model.has_delta_net(unit.layer) ? 0 : model.n_heads;
+    const int64_t heads = model.has_linear_attention(unit.layer) ? 0 : model.n_heads;
     // q kᵀ and its product with v. Under the causal mask each pair of positions counts once. The backward
     // takes twice as many.
     cost.flops += 6.0 * static_cast<double>(heads * model.head_size(unit.layer) * train.seq_len) * tokens;

@@ -78,8 +78,8 @@ class TensorParallel final : public Plugin {
     if (model.has_latents())
       refuse("latent attention",
              "its keys and values are made of one vector, which every rank would compute");
-    if (model.has_delta_net())
-      refuse("delta_net", "its matrices hold queries, keys, values and gates of all heads");
+    if (const char* linear = model.linear_attention())
+      refuse(linear, "its matrices hold queries, keys, values and gates of all heads");
     if (model.has_mixed_heads())
       refuse("full_attention.head_dim and kv_heads", "heads of one width are cut in all layers");
     if (model.experts_beside_mlp)
