@@ -194,14 +194,15 @@ local Report = {}
 ---@field attention_sinks? boolean a trained score of each head in the softmax, as gpt-oss (default false)
 ---@field attention_gate? boolean multiply the output of attention by the sigmoid of a gate, as Qwen3-Next (default false)
 ---@field delta_net? DeltaNet Gated DeltaNet in place of attention, except in full_attention_layers, as Qwen3-Next
+---@field mamba? Mamba2 Mamba 2 in place of attention, except in full_attention_layers, as Granite 4 has
 ---@field latent? LatentAttention multi-head latent attention, as DeepSeek V3
----@field position? "rope"|"alibi" rope: rotary embedding; alibi: biases of the scores that are linear in the distance (default "rope")
+---@field position? "rope"|"alibi"|"none" rope: rotary embedding; alibi: biases of the scores that are linear in the distance; none: no positions (default "rope")
 ---@field rope_theta? number base of the rotary frequencies (at least 1, default 10000.0)
 ---@field rotary_fraction? number part of a head that is rotated, from its first dimension on (at least 0, at most 1, default 1.0)
 ---@field rope_scaling? RopeScaling rescaling of the rotary frequencies
 ---@field layers_without_rope? integer[] layers without rotary embedding, from 0, as SmolLM3 has (default [])
 ---@field window? integer number of positions that attention sees, the query's own among them (sliding window); 0: all (at least 0, at most 2147483648, default 0)
----@field full_attention_layers? integer[] layers that have full attention although window or delta_net is set, from 0 (default [])
+---@field full_attention_layers? integer[] layers that have full attention although window, delta_net or mamba is set, from 0 (default [])
 ---@field full_attention? FullAttention heads of full_attention_layers where the other layers have a window, as Gemma 4
 ---@field window_rope_theta? number base of the rotary frequencies in layers with a window, where rope_scaling then does not apply, as Gemma 3 has; 0: as in all layers (at least 0, default 0.0)
 ---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
@@ -210,6 +211,7 @@ local Report = {}
 ---@field shared_expert_ffn_dim? integer inner width of the MLP of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: none (at least 0, at most 2147483648, default 0)
 ---@field shared_expert_gate? boolean weigh the shared expert by a gate; false: by 1, as DeepSeek V3 (default true)
 ---@field expert_bias? boolean biases in the MLP of an expert, as gpt-oss has (default false)
+---@field experts_beside_mlp? boolean have an MLP of width ffn_dim beside the experts, each with norms, as Gemma 4 26B (default false)
 ---@field normalize_router? boolean divide the router weights of the experts of a token by their sum (default true)
 ---@field router? Router scores, bias and groups of the router
 ---@field dense_layers? integer[] layers that have an MLP although n_experts is set, from 0 (default [])
@@ -257,6 +259,16 @@ local Report = {}
 ---@field value_dim? integer width of a head of values (at least 1, at most 2147483648, default 128)
 ---@field kernel? integer positions of the short convolution (at least 1, at most 65536, default 4)
 ---@field joined? boolean two matrices of the input, as Qwen3-Next; false: four, as Qwen 3.5 (default false)
+
+---Mamba 2, a state space model.
+---@class Mamba2
+---@field heads? integer heads, each with a state; 0: no Mamba 2 (at least 0, at most 2147483648, default 0)
+---@field groups? integer groups of heads that share B and C; must divide heads (at least 1, at most 2147483648, default 1)
+---@field head_dim? integer width of a head (at least 1, at most 2147483648, default 64)
+---@field state? integer size of the state for each dimension of a head (at least 1, at most 2147483648, default 128)
+---@field kernel? integer positions of the short convolution (at least 1, at most 65536, default 4)
+---@field convolution_bias? boolean a bias of the short convolution (default true)
+---@field projection_bias? boolean biases of the first and the last matrix (default false)
 
 ---Heads of layers with full attention beside layers with a window.
 ---@class FullAttention
