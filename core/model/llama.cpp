@@ -5,6 +5,8 @@
 
 #include <ATen/Functions.h>
 
+#include <utility>
+
 #include "model/binder.h"
 #include "model/declare.h"
 #include "model/delta_net.h"
@@ -66,11 +68,15 @@ struct Attention {
   const Param* sinks;  ///< (H); null: none
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const Tensor queries = wq(x_BSD);
-    const auto [of_q, gate_BSD] = gated ? queries_and_gate(queries, head_dim) : std::array{queries, Tensor()};
-    const Tensor keys = wk(x_BSD);
-    const auto [q_BHSK, k_BGSK] = position(q(of_q), k(keys), batch);
-    const Tensor v_BGSK = v(wv ? wv(x_BSD) : keys);
+    Tensor keys = wk(x_BSD), queries = wq(x_BSD), gate_BSD;
+    if (gated) {
+      const auto both = queries_and_gate(queries, head_dim);
+      queries = both[0], gate_BSD = both[1];
+    }
+    const Tensor keys_as_values = wv ? Tensor() : keys;
+    // Rotations are new tensors, so the products are freed before attention.
+    const auto [q_BHSK, k_BGSK] = position(q(std::exchange(queries, {})), k(std::exchange(keys, {})), batch);
+    const Tensor v_BGSK = v(wv ? wv(x_BSD) : keys_as_values);
     AttentionArgs of_batch = args;
     of_batch.segments = batch.segments;
     of_batch.halves = &halves;
