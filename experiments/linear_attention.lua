@@ -3,8 +3,7 @@
 -- A linear attention has a state of fixed size, so its time grows with the length of a sequence, while the time of
 -- attention grows with the square. People who train such models report that they are slower than a Llama of their size
 -- at the usual lengths. The same decoder is trained with attention and with Gated DeltaNet in all layers, at several
--- lengths: each in its plain form and with its fused kernels. A step has the same number of tokens at each length. On a
--- GPU the rule has its plain form only.
+-- lengths: each in its plain form and with its fused kernels. A step has the same number of tokens at each length.
 --
 --   ./optrush run experiments/linear_attention.lua
 --   ./optrush run experiments/linear_attention.lua --arg checkpoint=FOLDER     sizes of this Hugging Face folder
@@ -41,10 +40,8 @@ local mixers = {
   rush.rung "attention",
   rush.rung("FlashAttention", "flash_attention"),
   rush.rung("Gated DeltaNet", { model = { delta_net = delta_net } }),
+  rush.rung("Gated DeltaNet, fused", "fused_delta_net", {}, { model = { delta_net = delta_net } }),
 }
-if not gpu then
-  mixers[#mixers + 1] = rush.rung("Gated DeltaNet, fused", "fused_delta_net", {}, { model = { delta_net = delta_net } })
-end
 
 exp:grid({ lengths, mixers }, {
   axes = { "sequence", "mixer" },

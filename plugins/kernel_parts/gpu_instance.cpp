@@ -4,10 +4,13 @@
 
 #include "adamw_cuh.h"
 #include "lanes_cuh.h"
+#include "sigmoid_cuh.h"
 
 namespace optrush::fused {
 GpuSource gpu::source(const char* file, const char* text) {
-  return {.file = file, .text = text, .headers = {{"adamw.cuh", kAdamwCuh}, {"lanes.cuh", kLanesCuh}}};
+  return {.file = file,
+          .text = text,
+          .headers = {{"adamw.cuh", kAdamwCuh}, {"lanes.cuh", kLanesCuh}, {"sigmoid.cuh", kSigmoidCuh}}};
 }
 
 std::string gpu::argument(Type type) {

@@ -50,13 +50,22 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
 
 inline thread_local Place threadIdx, blockIdx;
 inline Place blockDim, gridDim;
+/// Dynamic shared memory, as much as a block of sm_90 has.
+alignas(16) inline uint4 block_memory[232448 / sizeof(uint4)];
 
 namespace optrush::testing {
+/// The operands of a product on tensor cores, by lanes.
+struct Warp {
+  std::barrier<> barrier{32};
+  unsigned int a[32][4], b[32][2];
+};
 /// State of the current block.
 struct Block {
-  explicit Block(unsigned int threads) : barrier(threads), exchanged(threads) {}
+  explicit Block(unsigned int threads)
+      : barrier(threads), exchanged(threads), warps(std::make_unique<Warp[]>((threads + 31) / 32)) {}
   std::barrier<> barrier;
   std::vector<double> exchanged;
+  std::unique_ptr<Warp[]> warps;
 };
 inline std::unique_ptr<Block> block;
 
@@ -89,6 +98,28 @@ T __shfl_xor_sync(unsigned int, T value, int mask) {
   const auto other = static_cast<T>(exchanged[warp + ((own - warp) ^ static_cast<size_t>(mask))]);
   __syncthreads();
   return other;
+}
+inline float __uint_as_float(unsigned int x) { return std::bit_cast<float>(x); }
+/// cvt.rna.tf32.f32: 10 bits behind the point, halves away from 0.
+inline unsigned int rounded_to_tf32(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return std::isfinite(x) ? (bits + 0x1000) & ~0x1FFFU : bits;
+}
+/// mma.m16n8k8 of TF32 (PTX ISA, "Matrix Fragments for mma.m16n8k8"): each lane's part of sum (16, 8) +=
+/// a (16, 8) b (8, 8).
+inline void multiply_tf32(float* sum, const unsigned int (&a)[4], const unsigned int (&b)[2]) {
+  auto& warp = optrush::testing::block->warps[threadIdx.x / 32];
+  const unsigned int lane = threadIdx.x % 32;
+  std::copy(a, a + 4, warp.a[lane]);
+  std::copy(b, b + 2, warp.b[lane]);
+  warp.barrier.arrive_and_wait();
+  for (unsigned int i = 0; i < 4; ++i) {
+    const unsigned int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (unsigned int k = 0; k < 8; ++k)
+      sum[i] += __uint_as_float(warp.a[row % 8 * 4 + k % 4][row / 8 + k / 4 * 2]) *
+                __uint_as_float(warp.b[column * 4 + k % 4][k / 4]);
+  }
+  warp.barrier.arrive_and_wait();
 }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fadd_rn(float a, float b) { return a + b; }

@@ -1,11 +1,15 @@
-// The operators of Gated DeltaNet (arXiv:2412.06464) as one kernel each on a CPU. The plain form of the gated
-// delta rule writes about twenty tensors, some of C numbers for each position and head; the kernel keeps a
-// chunk of 64 positions in the second cache, and saves only the inputs. The backward computes the states
-// again. The plain form of the short convolution makes two passes for each tap; the kernel makes one for all,
-// with SiLU.
+// The operators of Gated DeltaNet (arXiv:2412.06464) as kernels. The plain form of the gated delta rule
+// writes about twenty tensors, some of C numbers for each position and head. The kernel for CPUs keeps a
+// chunk of 64 positions in the second cache; the kernels for GPUs keep it in shared memory and leave states
+// and solutions to each other. Both save only the inputs, and the backward computes the states again. The
+// plain form of the short convolution makes two passes for each tap; the kernel makes one for all, with SiLU.
 //
 // It pays in each model with Gated DeltaNet. It does not pay under `compile`, which traces the plain forms.
 #include "optrush/plugin.h"
+
+#include <algorithm>
+
+#include "kernels.h"
 #include "pairs.h"
 
 namespace {
@@ -45,9 +49,19 @@ class FusedDeltaNet final : public Plugin {
             },
             traits);
     }
-    recipe.on(Event::mesh_initialized, Phase::base, [](Run& run) {
-      if (form_of(run.device()) != at::kCPU)
-        throw Skip("fused_delta_net has kernels for CPUs, not for " + run.device().str(), "remove the rung");
+    const bool fuses_rule = std::find(kernels.begin(), kernels.end(), "delta_rule") != kernels.end();
+    const int64_t keys = fuses_rule ? llama_of(spec).delta_net.key_dim : 0;
+    const int64_t widest =
+        fused::gpu::widest_keys(spec.train.dtype == "fp64" ? fused::Type::fp64 : fused::Type::fp32);
+    recipe.on(Event::mesh_initialized, Phase::base, [=](Run& run) {
+      const auto form = form_of(run.device());
+      if (form != at::kCPU && form != at::kCUDA)
+        throw Skip("fused_delta_net has kernels for CPUs and NVIDIA GPUs, not for " + run.device().str(),
+                   "remove the rung");
+      if (form == at::kCUDA && keys > widest)
+        throw Skip("the delta rule of fused_delta_net takes keys of up to " + std::to_string(widest) +
+                       " numbers on a GPU, not of " + std::to_string(keys),
+                   R"(remove "delta_rule" from its kernels, or the rung)");
     });
   }
 

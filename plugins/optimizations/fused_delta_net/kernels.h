@@ -16,15 +16,15 @@ struct MutableRows {
 };
 
 /// The gated delta rule (optrush/ops.h). q, k (B, G, S, K) and v (B, H, S, V) in `type`; log_decay and beta
-/// (B, H, S) in the type of the arithmetic: fp64 if v is, otherwise fp32.
+/// (B, H, S) in the type of the arithmetic: fp64 if v is, otherwise fp32. GPU kernels take it by value.
 struct DeltaRule {
   Type type;
   Rows q, k, v, log_decay, beta;
   const int32_t* documents = nullptr;  ///< (B, S), dense; null: each row is one document
-  int64_t key_heads, shared;           ///< G; heads of values for each head of keys
+  int64_t batch, key_heads, shared;    ///< B; G; heads of values for each head of keys
   int64_t positions, key_width, value_width;
 };
-inline constexpr int64_t kDeltaRuleChunk = 64;  ///< positions that the kernels compute at a time
+inline constexpr int64_t kDeltaRuleChunk = 64;  ///< positions that the CPU kernels compute at a time
 struct DeltaRuleForward {
   DeltaRule in;
   MutableRows out;
@@ -41,7 +41,7 @@ struct Convolution {
   Type type;
   const void *x, *weight;
   const int32_t* documents = nullptr;
-  int64_t positions, channels, taps;
+  int64_t batch, positions, channels, taps;
 };
 
 namespace cpu {
@@ -55,4 +55,34 @@ void convolution_forward(const Convolution&, void* out, int64_t begin_token, int
 void convolution_backward(const Convolution&, const void* out_gradient, void* x_gradient, double* weight_part,
                           int64_t begin_token, int64_t end_token);
 }  // namespace cpu
+
+/// Memory that GPU kernels of the delta rule leave to the next ones, dense: chunk.cuh says what is in it.
+struct DeltaRuleWorkspace {
+  void *q_factors, *k_factors, *inverses, *scores, *states, *solutions;
+  // of the backward
+  void *dstates, *dsides, *dqk, *dkk, *dq, *dk, *dots, *dots_of_states, *dbeta, *dlog;
+};
+
+/// On the current stream of the current device.
+namespace gpu {
+inline constexpr int64_t kForwardLaunches = 4, kBackwardLaunches = 8;
+/// Positions that the kernels compute at a time, and columns of keys and of values.
+inline int64_t delta_rule_chunk(Type type) { return type == Type::fp64 ? 32 : 64; }
+inline constexpr int64_t kSlice = 32, kSlab = 64;
+/// The widest keys whose chunk fits shared memory.
+inline int64_t widest_keys(Type type) { return type == Type::fp64 ? 128 : 256; }
+void delta_rule_forward(const DeltaRuleForward&, const DeltaRuleWorkspace&);
+void delta_rule_backward(const DeltaRuleBackward&, const DeltaRuleWorkspace&);
+
+inline constexpr int64_t kMostTaps = 16;
+/// Positions that a thread takes. Each run has its part of the gradient of the weight.
+inline constexpr int64_t kConvolutionRun = 64;
+inline int64_t convolution_runs(int64_t batch, int64_t positions) {
+  return batch * ((positions + kConvolutionRun - 1) / kConvolutionRun);
+}
+void convolution_forward(const Convolution&, void* out);
+/// `weight_parts` (runs, taps, C) in the type of the arithmetic; `weight_gradient` (C, taps).
+void convolution_backward(const Convolution&, const void* out_gradient, void* x_gradient, void* weight_parts,
+                          void* weight_gradient, Type weight_type);
+}  // namespace gpu
 }  // namespace optrush::fused

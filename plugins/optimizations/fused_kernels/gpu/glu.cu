@@ -1,12 +1,6 @@
 // Gated linear units (arXiv:2002.05202): N neighbours a thread.
 #include "lanes.cuh"
-
-__device__ inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-
-/// Two instructions of the special-function unit instead of about thirty. The exponential is off by at most 2 + 1.2 |x|
-/// units in the last place, the quotient by 2, so the sigmoid by 1e-6 of itself for |x| < 10, by 7e-6 where it is
-/// 1e-38; below that it is 0.
-__device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+#include "sigmoid.cuh"
 
 /// The activation of the gate is x * sigmoid(argument of x): see Gate. `x` is clamped if the cube may overflow; the
 /// sigmoid is then 0 or 1.
