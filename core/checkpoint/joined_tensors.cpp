@@ -15,14 +15,14 @@ struct BelowLayer {
 };
 
 std::optional<BelowLayer> below_layer(const std::string& name) {
-  constexpr std::string_view kLayers = "model.layers.", kExperts = "mlp.experts.";
+  constexpr std::string_view kLayers = "model.layers.", kExperts = ".experts.";
   const size_t end = name.find('.', kLayers.size());
   if (!name.starts_with(kLayers) || end == std::string::npos) return std::nullopt;
   BelowLayer found{name.substr(0, end + 1), name.substr(end + 1)};
-  if (found.rest.starts_with(kExperts)) {
-    const size_t point = found.rest.find('.', kExperts.size());
-    found.expert = std::stoll(found.rest.substr(kExperts.size(), point - kExperts.size()));
-    found.rest = std::string(kExperts) + "*" + found.rest.substr(point);
+  if (const size_t experts = name.find(kExperts, end); experts != std::string::npos) {
+    const size_t first = experts + kExperts.size(), point = name.find('.', first);
+    found.expert = std::stoll(name.substr(first, point - first));
+    found.rest = name.substr(end + 1, first - end - 1) + "*" + name.substr(point);
   }
   return found;
 }

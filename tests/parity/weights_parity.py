@@ -353,8 +353,9 @@ def check_second_training(work, run):
 
 def check_classes(work, classes):
     """The weights that a run writes compute its loss in the class of transformers that its choices need."""
-    for kind, choices, plugins, options in classes:
-        written, _ = check_written(work, kind, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
+    for number, (kind, choices, plugins, options) in enumerate(classes):
+        name = kind if kind not in [each[0] for each in classes[:number]] else f"{kind}-{number}"
+        written, _ = check_written(work, name, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
         assert type(written).__name__ == kind
         if kind in ("MixtralForCausalLM", "Qwen2MoeForCausalLM"):
             run = work / f"reports/{kind}/local/runs/00-base-r1"
