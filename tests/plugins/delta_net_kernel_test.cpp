@@ -154,7 +154,7 @@ Tensors rule_by_kernels(const Tensors& in, const Tensor& documents) {
   return out;
 }
 
-void expect_near(const Tensors& got, const Tensors& expected, double tolerance) {
+void expect_near_plain(const Tensors& got, const Tensors& expected, double tolerance) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].sizes(), expected[i].sizes());
@@ -170,7 +170,7 @@ void check_rule(const Sizes& s, at::ScalarType type, bool packed, double toleran
                (packed ? ", packed" : ""));
   const Tensors in = rule_inputs(s, type);
   const Tensor documents = packed ? documents_of(s.batch, s.positions) : Tensor();
-  expect_near(rule_by_kernels<T, N>(in, documents), plain_rule(in, documents), tolerance);
+  expect_near_plain(rule_by_kernels<T, N>(in, documents), plain_rule(in, documents), tolerance);
 }
 
 constexpr double kDouble = 1e-11, kFloat = 2e-5;
@@ -243,7 +243,7 @@ void check_convolution(int64_t batch, int64_t positions, int64_t channels, at::S
     conv::sum_weight_parts<W, T, 16, 8>(static_cast<W*>(parts.data_ptr()), data(of_weight), runs, channels,
                                         taps);
   });
-  expect_near({out, x_gradient, of_weight}, plain_convolution(in, documents), tolerance);
+  expect_near_plain({out, x_gradient, of_weight}, plain_convolution(in, documents), tolerance);
 }
 
 TEST(DeltaNetKernel, ConvolutionEqualsThePlainForm) {
