@@ -31,7 +31,7 @@ struct Instance {
 /// The kernels of Gated DeltaNet. They keep tiles of several products, so a thread of the 128 of a block has
 /// up to 255 registers, and some versions of NVRTC spill a few.
 void add_delta_net(std::vector<Instance>& all, Type type, int64_t lanes) {
-  constexpr int kFew = 64;
+  constexpr int kFew = 128;
   const bool fast = lanes > 1 && type != Type::fp64;
   for (const char* kernel : {"squares", "states", "outputs"})
     all.push_back({&gpu::delta_rule_program(), gpu::delta_rule_name(kernel, type, lanes), fast, 255, kFew});
