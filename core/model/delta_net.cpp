@@ -49,14 +49,11 @@ struct DeltaNetOf {
     const Tensor mixed_BSC = convolution(qkv_BSC, batch.segments);
     const int64_t keys = shape.key_heads * shape.key_dim, values = shape.value_heads * shape.value_dim;
     const auto parts = mixed_BSC.split_with_sizes({keys, keys, values}, -1);
-    const auto heads = [](const Tensor& x, int64_t width) {
-      return x.unflatten(-1, {-1, width}).transpose(1, 2);
-    };
     const auto wide = [&](const Tensor& x) { return x.to(plain::accumulate_type(x_BSD)); };
     const Tensor rate_H = wide(a_log->value()).exp(), time_BSH = wide(a_BSH) + wide(dt_bias->value());
-    const Tensor out_BHSV = rule({.q = heads(parts[0], shape.key_dim),
-                                  .k = heads(parts[1], shape.key_dim),
-                                  .v = heads(parts[2], shape.value_dim),
+    const Tensor out_BHSV = rule({.q = plain::split_in_heads(parts[0], shape.key_dim),
+                                  .k = plain::split_in_heads(parts[1], shape.key_dim),
+                                  .v = plain::split_in_heads(parts[2], shape.value_dim),
                                   .log_decay = (-rate_H * at::softplus(time_BSH)).transpose(1, 2),
                                   .beta = at::sigmoid(wide(b_BSH)).transpose(1, 2),
                                   .documents = batch.segments.ids});

@@ -91,9 +91,9 @@ struct RoutedExperts {
  private:
   Tensor routed(const Tensor& x_TD, const Batch& batch) const {
     const int64_t per_token = args.per_token;
-    const Tensor of_router_TD = times(x_TD, scales.router), rows_TD = times(x_TD, scales.rows);
     const double unit = 1 / std::sqrt(static_cast<double>(x_TD.size(1)));
-    const Tensor logits_TE = router(scales.router == nullptr ? x_TD : of_router_TD * unit);
+    const Tensor logits_TE = router(scales.router == nullptr ? x_TD : times(x_TD, scales.router) * unit);
+    const Tensor rows_TD = times(x_TD, scales.rows);
     RoutingArgs biased = args;
     if (choice_bias != nullptr) biased.bias = choice_bias->value().detach();
     Routed chosen = routing(logits_TE, biased);

@@ -10,12 +10,11 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
+#include "model/operators.h"
 
 namespace optrush {
 namespace {
 constexpr double kEps = 1e-6;  // a constant of transformers' class, not a field of its config.json
-
-Tensor split_in_heads(const Tensor& x, int64_t width) { return x.unflatten(-1, {-1, width}).transpose(1, 2); }
 
 /// Moves pairs of neighbours into two halves, as the rotation takes them.
 Tensor in_halves(const Tensor& x) { return x.unflatten(-1, {-1, 2}).transpose(-1, -2).flatten(-2); }
@@ -32,12 +31,13 @@ struct LatentAttentionOf {
   int64_t head_dim;
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const int64_t rotated = shape.rope_dim, plain = head_dim - rotated;
-    const auto query = split_in_heads(queries(x_BSD), head_dim).split_with_sizes({plain, rotated}, -1);
+    const int64_t rotated = shape.rope_dim, unrotated = head_dim - rotated;
+    const auto query =
+        plain::split_in_heads(queries(x_BSD), head_dim).split_with_sizes({unrotated, rotated}, -1);
     const auto latent = latents(x_BSD).split_with_sizes({shape.kv_rank, rotated}, -1);
     const Tensor made = keys_and_values(norm(latent[0], {NormKind::rmsnorm, kEps}));
-    const auto key_value =
-        split_in_heads(made, plain + shape.value_dim).split_with_sizes({plain, shape.value_dim}, -1);
+    const auto key_value = plain::split_in_heads(made, unrotated + shape.value_dim)
+                               .split_with_sizes({unrotated, shape.value_dim}, -1);
     const auto pairs = [&](const Tensor& x) { return shape.interleaved ? in_halves(x) : x; };
     const auto [q_BHSR, k_B1SR] = position(pairs(query[1]), pairs(latent[1].unsqueeze(1)), batch);
     const Tensor q = at::cat({query[0], q_BHSR}, -1);

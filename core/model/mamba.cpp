@@ -28,14 +28,11 @@ struct MambaOf {
     const auto parts = in(x_BSD).split_with_sizes({values, shape.channels(), shape.heads}, -1);
     const Tensor mixed_BSC = convolution(parts[1], batch.segments);
     const auto mixed = mixed_BSC.split_with_sizes({values, states, states}, -1);
-    const auto heads = [](const Tensor& x, int64_t width) {
-      return x.unflatten(-1, {-1, width}).transpose(1, 2);
-    };
     const auto wide = [&](const Tensor& x) { return x.to(plain::accumulate_type(x_BSD)); };
     const Tensor time_BHS = at::softplus(wide(parts[2]) + wide(dt_bias->value())).transpose(1, 2);
-    const Tensor v_BHSV = heads(mixed[0], shape.head_dim);
-    const Tensor out_BHSV = rule({.q = heads(mixed[2], shape.state),
-                                  .k = heads(mixed[1], shape.state),
+    const Tensor v_BHSV = plain::split_in_heads(mixed[0], shape.head_dim);
+    const Tensor out_BHSV = rule({.q = plain::split_in_heads(mixed[2], shape.state),
+                                  .k = plain::split_in_heads(mixed[1], shape.state),
                                   .v = v_BHSV,
                                   .log_decay = -wide(a_log->value()).exp().unsqueeze(-1) * time_BHS,
                                   .beta = time_BHS,

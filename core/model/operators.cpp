@@ -29,6 +29,8 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   return (x * cos + at::cat({-halves[1], halves[0]}, -1) * sin).to(x.scalar_type());
 }
 
+Tensor split_in_heads(const Tensor& x, int64_t width) { return x.unflatten(-1, {-1, width}).transpose(1, 2); }
+
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
 Tensor geglu(const Tensor& gate, const Tensor& up, Activation activation) {

@@ -13,6 +13,8 @@ Tensor norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Nor
 /// Rotary position embedding (arXiv:2104.09864). It rotates the two halves against each other, as Hugging
 /// Face's checkpoints require. x (B, H, S, K), cos and sin (B or 1, 1, S, K).
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
+/// x (B, S, H width) as heads (B, H, S, width).
+Tensor split_in_heads(const Tensor& x, int64_t width);
 /// softmax(q k^T scale) v with the whole S x S matrix, and soft-capped scores if a cap is given. Query heads
 /// of one key/value head are stacked along the sequence (grouped-query attention, arXiv:2305.13245), so keys
 /// and values are not copied.
