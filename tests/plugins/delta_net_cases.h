@@ -25,15 +25,11 @@ inline const std::pair<at::ScalarType, double> kDeltaNetTolerances[] = {
     {at::kDouble, 1e-11}, {at::kFloat, 2e-5}, {at::kBFloat16, 1.0 / 64}, {at::kHalf, 1.0 / 256}};
 
 /// Documents of lengths that cross the borders of chunks.
-inline Tensor documents_of(const DeltaNetSizes& sizes) {
-  const Tensor numbers = at::arange(sizes.positions, at::kInt);
-  return numbers.gt(3)
-      .to(at::kInt)
-      .add(numbers.gt(60))
-      .add(numbers.gt(64))
-      .add(numbers.gt(130))
-      .to(at::kInt)
-      .repeat({sizes.batch, 1});
+inline Tensor documents_of(int64_t batch, int64_t positions) {
+  const Tensor numbers = at::arange(positions, at::kInt);
+  Tensor ids = at::zeros({positions}, at::kInt);
+  for (const int64_t border : {3, 31, 60, 64, 130}) ids = ids + numbers.gt(border).to(at::kInt);
+  return ids.repeat({batch, 1}).contiguous();
 }
 
 inline Tensors with_documents(Tensors in, const Tensor& documents) {
@@ -106,7 +102,7 @@ inline void expect_like_plain(const DeltaNetOperator& c, const DeltaNetSizes& si
     wide.push_back(x.to(at::kDouble));
     there.push_back(x.to(device));
   }
-  const Tensor documents = packed ? documents_of(sizes) : Tensor();
+  const Tensor documents = packed ? documents_of(sizes.batch, sizes.positions) : Tensor();
   const Tensors got = results(c.fused, there, packed ? documents.to(device) : Tensor(), type),
                 expected = results(c.plain, wide, documents, type);
   for (size_t i = 0; i < expected.size(); ++i) {

@@ -18,6 +18,7 @@ namespace short_convolution {
 
 #include <ATen/Functions.h>
 
+#include "delta_net_cases.h"
 #include "fused_delta_net/gpu/programs.h"
 #include "fused_delta_net/gpu/workspace.h"
 #include "kernel_parts/tensors.h"
@@ -27,7 +28,10 @@ namespace {
 namespace host = optrush::fused;
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
+using optrush::testing::DeltaNetSizes;
+using optrush::testing::documents_of;
 using optrush::testing::launch;
+using optrush::testing::rule_inputs;
 
 /// The kernels' struct from the host's, which has the same layout.
 template <class To, class From>
@@ -52,44 +56,21 @@ void launch_with(int64_t shared, int64_t blocks, unsigned int threads, const std
       << "more than " << shared << " bytes of shared memory are used";
 }
 
-struct Sizes {
-  int64_t batch, key_heads, value_heads, positions, key_width, value_width;
-};
-
-/// Documents of lengths that cross the borders of chunks.
-Tensor documents_of(int64_t batch, int64_t positions) {
-  const Tensor numbers = at::arange(positions, at::kInt);
-  Tensor ids = at::zeros({positions}, at::kInt);
-  for (const int64_t border : {3, 31, 60, 64, 130}) ids = ids + numbers.gt(border).to(at::kInt);
-  return ids.repeat({batch, 1}).contiguous();
-}
-
 host::Type type_of(at::ScalarType type) { return host::type_of(at::empty({0}, type), "test"); }
 
-/// {q, k, v, log_decay, beta, gradient of the output}: heads in memory as linears write them.
-Tensors rule_inputs(const Sizes& s, at::ScalarType type) {
-  at::manual_seed(3);
-  const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;
-  const auto heads = [&](int64_t count, int64_t width) {
-    return at::randn({s.batch, s.positions, count, width}, at::kDouble).to(type).transpose(1, 2);
-  };
-  const auto gates = [&] {
-    return at::rand({s.batch, s.positions, s.value_heads}, at::kDouble).to(wide).transpose(1, 2);
-  };
-  return {heads(s.key_heads, s.key_width),
-          heads(s.key_heads, s.key_width),
-          heads(s.value_heads, s.value_width),
-          gates() * -0.2,
-          gates(),
-          heads(s.value_heads, s.value_width)};
+/// {q, k, v, log_decay, beta, gradient of the output}
+Tensors rule_and_gradient(const DeltaNetSizes& s, at::ScalarType type) {
+  Tensors in = rule_inputs(s, type);
+  const Tensor gradient = at::randn({s.batch, s.positions, s.value_heads, s.value_width}, at::kDouble);
+  in.push_back(gradient.to(type).transpose(1, 2));
+  return in;
 }
 
 /// {the output, gradients of q, k, v, log_decay, beta} by the plain form in fp64.
-Tensors plain_rule(const Tensors& given, const Tensor& documents) {
+Tensors plain_results(const Tensors& given, const Tensor& documents) {
   Tensors in;
   for (size_t i = 0; i < 5; ++i) in.push_back(given[i].to(at::kDouble).detach().requires_grad_());
-  const Tensor out = optrush::plain::gated_delta_rule(
-      {.q = in[0], .k = in[1], .v = in[2], .log_decay = in[3], .beta = in[4], .documents = documents});
+  const Tensor out = optrush::testing::plain_rule(in, documents);
   (out * given[5].to(at::kDouble)).sum().backward();
   Tensors all = {out.detach()};
   for (const Tensor& x : in) all.push_back(x.grad());
@@ -164,13 +145,13 @@ void expect_near_plain(const Tensors& got, const Tensors& expected, double toler
 }
 
 template <class T, int N>
-void check_rule(const Sizes& s, at::ScalarType type, bool packed, double tolerance) {
+void check_rule(const DeltaNetSizes& s, at::ScalarType type, bool packed, double tolerance) {
   SCOPED_TRACE(std::string(c10::toString(type)) + ", " + std::to_string(s.positions) + " positions, widths " +
                std::to_string(s.key_width) + " and " + std::to_string(s.value_width) +
                (packed ? ", packed" : ""));
-  const Tensors in = rule_inputs(s, type);
+  const Tensors in = rule_and_gradient(s, type);
   const Tensor documents = packed ? documents_of(s.batch, s.positions) : Tensor();
-  expect_near_plain(rule_by_kernels<T, N>(in, documents), plain_rule(in, documents), tolerance);
+  expect_near_plain(rule_by_kernels<T, N>(in, documents), plain_results(in, documents), tolerance);
 }
 
 constexpr double kDouble = 1e-11, kFloat = 2e-5;

@@ -40,7 +40,7 @@ TEST(FusedDeltaNet, PassesGradcheck) {
     SCOPED_TRACE(c.name);
     Tensors in = c.inputs(sizes, at::kDouble);
     for (Tensor& x : in) x.requires_grad_();
-    const Tensor documents = documents_of(sizes);
+    const Tensor documents = documents_of(sizes.batch, sizes.positions);
     gradcheck([&](const Tensors& given) { return Tensors{c.fused(given, documents)}; }, in);
   }
 }
