@@ -37,7 +37,7 @@ struct Unsupported {
 struct LuaValue {
   std::variant<Json, LuaTable, Object*, Unsupported> data = Json();
 
-  /// Null for a table, an object and what is not supported.
+  /// Null if the value is a table, an object, or of an unsupported type.
   const Json* plain() const { return std::get_if<Json>(&data); }
   bool is_nil() const { return plain() != nullptr && plain()->is_null(); }
   bool is_table() const { return std::holds_alternative<LuaTable>(data); }

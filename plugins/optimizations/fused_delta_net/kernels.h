@@ -56,7 +56,7 @@ void convolution_backward(const Convolution&, const void* out_gradient, void* x_
                           int64_t begin_token, int64_t end_token);
 }  // namespace cpu
 
-/// Memory that GPU kernels of the delta rule leave to the next ones, dense: chunk.cuh says what is in it.
+/// What kernels of the delta rule on a GPU pass to later kernels. All dense; chunk.cuh has the shapes.
 struct DeltaRuleWorkspace {
   void *q_factors, *k_factors, *inverses, *scores, *states, *solutions;
   // of the backward
