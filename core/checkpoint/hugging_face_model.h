@@ -3,18 +3,9 @@
 #include <string>
 
 #include "checkpoint/checkpoint_files.h"
+#include "checkpoint/rotary_config.h"
 
 namespace optrush {
-/// The rotary settings of a config.json.
-struct RotaryConfig {
-  double theta = 10000;
-  double fraction = 1;  ///< the part of a head that is rotated
-  RopeScaling scaling;
-  double window_theta = 0;  ///< base of layers with a window, which have no scaling; 0: as all layers
-  int64_t longest = 0;      ///< longest sequence for which the frequencies hold; 0: any
-  Json written;             ///< "rope_scaling" in the form that transformers 4 and 5 both read; null: none
-};
-
 /// The model that a Hugging Face folder's config.json describes.
 struct HuggingFaceModel {
   std::string architecture;  ///< "LlamaForCausalLM"
@@ -41,6 +32,4 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields&, const std::string
 HuggingFaceModel read_hugging_face_model(const std::filesystem::path& folder);
 /// How the files of the folder store the parameters.
 JoinedTensors joined_tensors(const HuggingFaceModel&, const CheckpointFiles&);
-/// "rope_scaling" for this scaling; null: none.
-Json written_rope_scaling(const RopeScaling&);
 }  // namespace optrush
