@@ -22,7 +22,8 @@ LEAST = 44e9
 
 
 def told(facts, python="3.12", least=LEAST):
-    return [f"{problem.what} | {problem.remedy}" for problem in problems_of_machine(facts, python, least)]
+    manifest = {"python": python, "torch": "2.11"}
+    return [f"{problem.what} | {problem.remedy}" for problem in problems_of_machine(facts, manifest, least)]
 
 
 def one(facts, what, remedy, **more):
@@ -37,7 +38,7 @@ def each_problem_of_a_machine_is_named():
     one(replace(GOOD, python=(3, 11)), "the packages of the bundle are for 3.12", "--python 3.11")
     assert told(replace(GOOD, python=(3, 11)), python="") == [], "a bundle without packages fits every Python"
     one(replace(GOOD, torch="", cuda=""), "has no torch", "torch 2.11 for CUDA 13")
-    one(replace(GOOD, torch="2.10.1"), "torch is 2.10.1", "torch 2.11")
+    one(replace(GOOD, torch="2.10.1"), "torch is 2.10.1, and the bundle is for 2.11", "torch 2.11")
     one(replace(GOOD, cuda="12.8"), "for CUDA 12.8", "CUDA 13")
     one(replace(GOOD, cuda=""), "without CUDA", "CUDA 13")
     one(replace(GOOD, modules=set()), "numpy", "pip install numpy")
@@ -58,7 +59,8 @@ def make_bundle(folder, commit="abc", python="3.12"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    (folder / "manifest.json").write_text(json.dumps({"commit": commit, "python": python, "files": sums}))
+    manifest = {"commit": commit, "python": python, "torch": "2.11", "files": sums}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 
 

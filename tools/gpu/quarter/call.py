@@ -16,6 +16,7 @@ from quarter.choosing import Quarter, open_steps, quarters_below
 from quarter.installing import environment_of, install
 from quarter.machine import Machine, other_cards
 from quarter.predictions import plans_beside
+from quarter.preflight import CUDA
 from quarter.results import best_rungs, cases_left
 from quarter.rows import STAND_IN
 from quarter.running import GRACE, Runner
@@ -74,7 +75,7 @@ class Call:
         asked = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         if asked.returncode != 0:
             raise Refused(f"the program does not start: {(asked.stderr or asked.stdout).strip()[-600:]}",
-                          "its wheel needs torch 2.11 for CUDA 13")
+                          f"its wheel needs torch {self.manifest['torch']} for CUDA {CUDA}")
         gpus = json.loads(out.read_text())
         if not gpus:
             raise Refused("no GPU can be used here", "optrush doctor names the reason")

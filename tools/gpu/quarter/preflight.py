@@ -14,7 +14,7 @@ from quarter import nvml
 
 DRIVER = 580  # the first that runs CUDA 13
 PYTHON = (3, 10)
-TORCH, CUDA = "2.11", "13"
+CUDA = "13"
 DISK = 20e9  # bytes: an exported start of 1.2 billion parameters, states, caches
 IN_USE = 2e9  # bytes of the GPU that others may hold
 
@@ -77,27 +77,28 @@ def problems_of_bundle(bundle, commit=""):
     return found
 
 
-def problems_of_machine(facts, manifest_python, least_bytes):
-    """`manifest_python`: the Python of the bundle's packages; `least_bytes`: the memory of a card that the
-    smallest step of this call needs."""
+def problems_of_machine(facts, manifest, least_bytes):
+    """`manifest`: has the Python of the bundle's packages and the torch of its wheel; `least_bytes`: the memory of a
+    card that the smallest step of this call needs."""
     found = []
 
     def add(what, remedy):
         found.append(Problem(what, remedy))
 
-    python = ".".join(map(str, facts.python))
+    python, torch = ".".join(map(str, facts.python)), manifest["torch"]
     if facts.python < PYTHON:
         add(f"this is Python {python}", f"start stage with Python {'.'.join(map(str, PYTHON))} or newer")
-    elif manifest_python and manifest_python != python:
-        add(f"this is Python {python}, and the packages of the bundle are for {manifest_python}",
-            f"make the bundle with --python {python}, or start stage with Python {manifest_python}")
+    elif manifest["python"] not in ("", python):
+        add(f"this is Python {python}, and the packages of the bundle are for {manifest['python']}",
+            f"make the bundle with --python {python}, or start stage with Python {manifest['python']}")
     if not facts.torch:
-        add(f"{sys.executable} has no torch", f"start stage with a Python that has torch {TORCH} for CUDA {CUDA}")
-    elif not facts.torch.startswith(f"{TORCH}."):
-        add(f"torch is {facts.torch}", f"start stage with a Python that has torch {TORCH}")
+        add(f"{sys.executable} has no torch", f"start stage with a Python that has torch {torch} for CUDA {CUDA}")
+    elif not facts.torch.startswith(f"{torch}."):
+        add(f"torch is {facts.torch}, and the bundle is for {torch}",
+            f"start stage with a Python that has torch {torch}, or make the bundle by a build with that torch")
     elif facts.cuda.partition(".")[0] != CUDA:
         add(f"torch {facts.torch} is {'for CUDA ' + facts.cuda if facts.cuda else 'without CUDA'}",
-            f"install the torch {TORCH} for CUDA {CUDA}")
+            f"install the torch {torch} for CUDA {CUDA}")
     if facts.torch and "numpy" not in facts.modules:
         add("numpy is not installed", "pip install numpy: the programs of PyTorch import it")
     if facts.disk_bytes < DISK:
