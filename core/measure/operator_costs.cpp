@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "optrush/forecast.h"
+#include "optrush/torch_versions/gpu_kernels.h"
 
 namespace optrush {
 namespace {
@@ -34,14 +36,15 @@ struct Kernels {
   int64_t in_pieces = 0;  ///< elementwise kernels and sums: once per piece with 32-bit offsets
 };
 constexpr Kernels kElementwise = {.whole = 0, .in_pieces = 1};
+constexpr Kernels kZeros = kZerosAreMemsets ? Kernels{} : kElementwise;
 /// Operators that have separate kernels on a GPU, even if a CPU composes them of others.
 const std::map<std::string_view, Kernels> kWhole = {
     {"aten::mean", kElementwise},
     {"aten::silu_backward", kElementwise},
     {"aten::index_select", {1, 0}},
     {"aten::nll_loss_forward", {1, 0}},
-    {"aten::nll_loss_backward", {1, 1}},         // and a fill with zeros
-    {"aten::embedding_dense_backward", {1, 1}},  // after zeros
+    {"aten::nll_loss_backward", {1, kZeros.in_pieces}},
+    {"aten::embedding_dense_backward", {1, kZeros.in_pieces}},
     {"aten::linalg_vector_norm", kElementwise},
     {"aten::_softmax", {1, 0}},
     {"aten::_log_softmax", {1, 0}},
@@ -53,7 +56,7 @@ const std::map<std::string_view, Kernels> kWhole = {
     {"aten::sum", kElementwise},
     {"aten::cat", {1, 0}},
     {"aten::fill_", kElementwise},
-    {"aten::zero_", kElementwise},
+    {"aten::zero_", kZeros},
     {"aten::arange", {1, 0}},
     {"aten::triu", {1, 0}},
     {"aten::gather", {1, 0}},
@@ -68,8 +71,8 @@ constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
                         "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation",
                         kGroupedMatmul};
-/// Kernels for the gradient of an embedding with sorted tokens, in eight passes.
-constexpr int64_t kSortAndSum = 20;
+/// Kernels for the gradient of an embedding with sorted tokens, beside a pass of the sort per byte.
+constexpr int64_t kSortAndSum = 12;
 /// Above this size, sort copies the numbers and launches a range, a histogram, its sums, and a pass per byte.
 constexpr int64_t kSortedByOneKernel = 4096, kBesidePasses = 4;
 /// Operators that look rows up in their first tensor: only those rows are read.
@@ -87,6 +90,13 @@ bool is_attention(std::string_view name) {
 bool is_multi_tensor(std::string_view name) {
   return name.starts_with("aten::_foreach_") || name.starts_with("aten::_fused_adam") ||
          name.starts_with("aten::_amp_foreach_");
+}
+
+/// Bytes of a token that a sort reads, for an embedding with `entries` rows.
+int64_t bytes_sorted(int64_t entries) {
+  constexpr int64_t kOfByte = 8;
+  const int64_t bits = kSortsBitsOfTokens ? std::bit_width(static_cast<uint64_t>(entries)) : 64;
+  return (bits + kOfByte - 1) / kOfByte;
 }
 
 double product(at::IntArrayRef sizes) {
@@ -283,7 +293,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     whole_ = found->second.whole;
     in_pieces_ = found->second.in_pieces;
     if (name_ == "aten::embedding_dense_backward" && tensor(1).numel() > kEmbeddingTokensUnsorted)
-      whole_ = kSortAndSum;
+      whole_ = kSortAndSum + bytes_sorted(in[2].toInt());
     if (name_ == "aten::sort" && tensor(0).numel() > kSortedByOneKernel)
       whole_ = kBesidePasses + static_cast<int64_t>(tensor(0).element_size());
     if (name_ == "aten::linalg_solve_triangular") whole_ = launches_of_solution(tensor(0));

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from unittest.mock import patch
 
 import torch
 import torch._inductor.codecache as codecache
@@ -40,11 +41,13 @@ assert not is_fused(calls_of_attention(["flash"], torch.float64))
 for name in ("math", "flash", "efficient", "cudnn"):
     assert inductor.ATTENTION_KERNELS[name]
 assert set(inductor.CALLS_OF_SLOT) == {"attention", "linear"}
-# The helper finds the same instruction set as Inductor does without it.
+# The helper finds the same instruction set as Inductor does without it, also if Inductor has tested none before.
 PICK = "from torch._inductor.cpu_vec_isa import pick_vec_isa; isa = pick_vec_isa(); print(isa, isa.build_arch_flags())"
 alone = subprocess.run([sys.executable, "-c", PICK], capture_output=True, text=True, check=True).stdout.strip()
-inductor.prepare()
-picked = pick_vec_isa()
+with tempfile.TemporaryDirectory() as scratch, patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=scratch):
+    inductor.prepare()
+    picked = pick_vec_isa()
+    assert list(pathlib.Path(scratch).rglob("*.so")), "no instruction set was tested"
 assert f"{picked} {picked.build_arch_flags()}" == alone, (picked, alone)
 
 

@@ -309,9 +309,14 @@ def try_instruction_sets_here():
     of the library, so this process can load it. Inductor takes the first set of a list in order of preference: unless
     the environment chooses another set, the next ones need no test.
     """
-    cpu_vec_isa.subprocess = SimpleNamespace(
-        check_call=lambda command, **_: exec(command[command.index("-c") + 1], {}), DEVNULL=subprocess.DEVNULL
-    )
+    def load(command, **_):
+        try:
+            exec(command[command.index("-c") + 1], {})
+        except OSError as error:
+            raise subprocess.CalledProcessError(1, command) from error
+
+    # torch 2.11 calls `check_call`, torch 2.15 `run`.
+    cpu_vec_isa.subprocess = SimpleNamespace(**{**vars(subprocess), "check_call": load, "run": load})
     if "ATEN_CPU_CAPABILITY" not in os.environ:
         cpu_vec_isa.supported_vec_isa_list = FirstOf(cpu_vec_isa.supported_vec_isa_list)
 
