@@ -26,7 +26,8 @@ const Names kFree = {"aten::empty",          "aten::empty_like",     "aten::empt
                      "aten::requires_grad_", "aten::detach_",        "aten::_pin_memory",
                      "aten::_unsafe_view"};
 /// Operators that call others and never launch a kernel themselves.
-const Names kContainers = {"aten::_to_copy", "aten::clone", "aten::contiguous", "aten::reshape"};
+const Names kContainers = {"aten::_to_copy", "aten::clone",      "aten::contiguous", "aten::reshape",
+                           "aten::zeros",    "aten::zeros_like", "aten::new_zeros"};
 /// Operators for which the host waits: it needs values, or sizes that depend on values.
 const Names kWaits = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2",
                       "aten::equal"};
@@ -188,9 +189,9 @@ int64_t launches_of_cat(const Tensors& tensors) {
 
 /// Launches of a multi-tensor operator over these lists, with `depth` tensors at a time.
 int64_t multi_tensor_launches(const Tensors& tensors, size_t depth) {
-  constexpr int64_t kChunk = 65536, kBlocks = 320;
+  constexpr int64_t kChunk = 65536, kBlocks = 320 * kMultiTensorArguments;
   constexpr std::array<int64_t, 5> kTensors = {110, 64, 48, 36, 30};
-  const int64_t most = kTensors[std::clamp<size_t>(depth, 1, kTensors.size()) - 1];
+  const int64_t most = kTensors[std::clamp<size_t>(depth, 1, kTensors.size()) - 1] * kMultiTensorArguments;
   int64_t launches = 0, blocks = 0, held = 0;
   for (const Tensor& tensor : tensors) {
     if (tensor.numel() == 0) continue;

@@ -40,11 +40,11 @@ void draw_in_blocks(Tensor& tensor, const at::Generator& generator, const Draw& 
     }
   });
 }
+}  // namespace
 
 at::ScalarType drawn_type(const Param& param) {
   return param.dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
-}  // namespace
 
 Initializer constant(double value) {
   return [value](Tensor& tensor, at::Generator&) { tensor.fill_(value); };

@@ -20,6 +20,7 @@ void copy_by_all_threads(char* to, const char* from, int64_t bytes) {
 }  // namespace
 
 Tensor Upload::operator()(const Tensor& host) {
+  if (host.is_meta()) return at::empty(host.sizes(), host.options().device(device_));
   if (!device_.is_cuda() || !host.is_cpu()) return host.to(device_);
   const Tensor whole = host.contiguous();
   Tensor there = times_.time("memory on the GPU",

@@ -17,7 +17,8 @@ class Upload {
   Upload(at::Device device, PartTimes& times) : device_(device), times_(times) {}
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
-  /// The tensor on the device, in the same type: `host` itself if it is there. `host` may then be freed.
+  /// The tensor on the device, in the same type: `host` itself if it is there. `host` may then be freed. Of
+  /// a tensor on the meta device it makes only the memory.
   Tensor operator()(const Tensor& host);
 
  private:

@@ -214,12 +214,15 @@ void RunSetup::place() {
   std::map<std::string, Checkpoint> adapters;
   PartTimes& times = log().setup_times();
   const std::function<Tensor(const Param&)> full_value = [&](const Param& param) {
-    if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
     if (start)
       if (const Tensor saved = times.time("values of the state", [&] { return start->find(param); });
           saved.defined())
         return saved;
     const Checkpoint* stored = checkpoint && checkpoint->contains(param.name) ? &*checkpoint : nullptr;
+    if (is_forecast(device_)) {
+      const at::ScalarType type = stored == nullptr ? drawn_type(param) : param.dtype;
+      return at::empty(param.shape, at::TensorOptions(type).device(at::kMeta));
+    }
     if (const auto* there = param.init.target<FromFolder>())
       stored =
           &adapters.try_emplace(there->folder, there->folder, storage_of(llama_of(spec()))).first->second;

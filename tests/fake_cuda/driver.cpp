@@ -364,6 +364,12 @@ FAKE_CUDA_API CUresult cuStreamSynchronize(CUstream stream) {
 FAKE_CUDA_API CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr, cuuint32_t, unsigned) {
   return result_of(library_call("cuStreamWriteValue32", stream, {}));
 }
+FAKE_CUDA_API CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+  const cudaError_t error = cudaStreamIsCapturing(stream, &captured);
+  *status = static_cast<CUstreamCaptureStatus>(captured);
+  return result_of(error);
+}
 FAKE_CUDA_API CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
                                               CUgraph*, const CUgraphNode**, const CUgraphEdgeData**,
                                               size_t*) {

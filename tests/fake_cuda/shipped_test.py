@@ -2,14 +2,15 @@
 
 A rung trains to its end without a fault and uses the predicted memory. A step waits only to read its times; a run waits
 once more before its timed steps, if a worker opens the GPU for the next run. Beside attention a step launches exactly
-what the plan counts, and its calls to the device equal shipped.json. compiled_test.py and gpu_quarter_test.py run
-compilers and PyTorch's programs. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
+what the plan counts. Its calls to the device equal shipped.json, if that file is of the same torch. compiled_test.py
+and gpu_quarter_test.py run compilers and PyTorch's programs. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
 import json
 import os
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
@@ -18,7 +19,8 @@ EXPERIMENTS, GOLDEN = HERE.parents[1] / "experiments", HERE / "shipped.json"
 CARDS = {"H100": 79.1, "H200": 139.8}  # GiB that the card reports
 STEPS = {"train.warmup": 2, "train.steps": 1}  # the first step makes tables and caches
 KEPT = 1 << 20  # bytes; a larger parameter has no values here and takes no host memory
-ACTIVE, RESERVED = 1e-3, 5e-3  # allowed relative differences of a prediction
+ACTIVE, RESERVED = 1e-3, 1e-3  # allowed relative differences of a prediction
+RESERVED_OF_RANKS = 1e-2  # a plan leaves out the checks that ranks start with the same values
 # Allowed in experiments of operators: partial sums of a reduction, which a plan leaves out, and one more segment of the
 # allocator.
 PARTIAL_SUMS, SEGMENT = 8 << 20, 20 << 20
@@ -120,7 +122,8 @@ def compared(script, card, rung, plan, result, step):
     memory, measured, attention = plan["memory"], result["memory"], kernel_of_attention(result)
     sums, segment = (PARTIAL_SUMS, SEGMENT) if script in OPERATORS_ALONE else (0, 0)
     assert_near(f"{where}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE, sums)
-    assert_near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], RESERVED, segment)
+    allowed = RESERVED_OF_RANKS if script in DEVICES else RESERVED
+    assert_near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], allowed, segment)
     planned, counted = plan["costs"]["total"], result["costs"]["total"]
     assert counted["host_waits"] == 0, where
     for what, most in OF_THE_BATCH.items() if script in WHOLE_MODELS else ():
@@ -194,10 +197,14 @@ def main(asked):
                 found[name] = way(script, card, options, rungs, Path(scratch))
                 print(f"{name}: {len(found[name])} rungs in {time.monotonic() - begun:.0f} s", flush=True)
             assert found[name].keys() == {"base", *rungs}, found[name].keys()
+    torch = ".".join(version("torch").split(".")[:2])
     if os.environ.get("OPTRUSH_UPDATE_GOLDENS"):
         kept = json.loads(GOLDEN.read_text()) if asked else {}
-        GOLDEN.write_text(json.dumps(kept | found, indent=1) + "\n")
+        GOLDEN.write_text(json.dumps(kept | found | {"torch": torch}, indent=1) + "\n")
     expected = json.loads(GOLDEN.read_text())
+    if expected["torch"] != torch:
+        print(f"shipped.json is of torch {expected['torch']}, so the calls of torch {torch} are not compared with it")
+        return
     for where, rungs in found.items():
         for rung, step in rungs.items():
             assert step == expected[where][rung], f"{where}, {rung}: {step}\nshipped.json: {expected[where][rung]}"
