@@ -3,7 +3,7 @@
 
 venv=$root/.venv
 # The first is the torch of .venv (requirements.txt). docs/internals/torch_versions.md says how to add a version.
-tested_torch=(2.11 2.15)
+tested_torch=(2.15 2.11)
 
 has_torch() {
   "$1" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' >/dev/null 2>&1

@@ -178,7 +178,7 @@ case_own_torch_is_remembered() {
   expect "the next start uses it too" lacks "$(<"$calls")" "cmake"
   start OPTRUSH_TORCH= setup
   expect "an empty value restores the default" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
-  expect "it installs the pinned torch" has "$(<"$project/.optrush/requirements.txt")" "torch==2.11.0"
+  expect "it installs the pinned torch" has "$(<"$project/.optrush/requirements.txt")" "torch==2.15.0"
 }
 
 case_own_python() {
@@ -195,7 +195,7 @@ case_untested_torch_warns() {
   start OPTRUSH_TORCH="$work/mine" setup
   expect "it succeeds" is "$status" 0
   expect "the warning names the tested versions" has "$err" \
-    "warning: torch 2.12.0 in $work/mine is not a tested version (2.11 2.15)"
+    "warning: torch 2.12.0 in $work/mine is not a tested version (2.15 2.11)"
 }
 
 case_each_tested_torch_is_accepted() {
