@@ -8,8 +8,8 @@
 namespace optrush {
 /// Names of the parameters of experts. common: "mlp.gate", "mlp.experts.0.gate_proj", "mlp.shared_expert".
 /// mixtral: "block_sparse_moe.gate", "block_sparse_moe.experts.0.w1". deepseek: "mlp.shared_experts".
-/// gpt_oss: "mlp.router". granite: "block_sparse_moe.router".
-enum class ParameterNames : uint8_t { common, mixtral, deepseek, gpt_oss, granite };
+/// gpt_oss: "mlp.router". granite: "block_sparse_moe.router". nemotron_h: checkpoint/nemotron_h.h.
+enum class ParameterNames : uint8_t { common, mixtral, deepseek, gpt_oss, granite, nemotron_h };
 
 /// A tensor of a file that holds several parameters of a layer, or a parameter of all its experts.
 struct JoinedTensor {
@@ -36,6 +36,8 @@ struct Storage {
   bool prediction_layer = false;
   /// Other tensors of published files that are not read: the beginning of their names.
   const char* ignored = "";
+  /// LlamaSpec::layers_without_mlp of the model, for the names of nemotron_h.
+  std::vector<int64_t> layers_without_mlp = {};
 };
 
 /// A name of an activation in transformers.
@@ -45,8 +47,10 @@ struct ActivationName {
 };
 /// Of several names of an activation, the first one is written.
 inline constexpr ActivationName kActivationNames[] = {
-    {"silu", "silu"},          {"swish", "silu"},       {"gelu", "gelu"}, {"gelu_pytorch_tanh", "gelu_tanh"},
-    {"gelu_new", "gelu_tanh"}, {"silu", "clamped_silu"}};
+    {"silu", "silu"},          {"swish", "silu"},
+    {"gelu", "gelu"},          {"gelu_pytorch_tanh", "gelu_tanh"},
+    {"gelu_new", "gelu_tanh"}, {"silu", "clamped_silu"},
+    {"relu2", "relu2"}};
 
 /// A field of config.json that has the value of a field of LlamaSpec.
 struct SameField {
@@ -90,9 +94,10 @@ struct Architecture {
   int64_t max_positions = 2048;
   double norm_eps = 1e-6, rope_theta = 10000;
   bool tied = false;
-  int64_t kv_heads = 0;  ///< 0: equal to the number of heads
-  int64_t head_dim = 0;  ///< 0: hidden_size / num_attention_heads
-  Rotary rotary = {};    ///< rotary settings that only some classes have
+  bool counts_layers = true;  ///< "num_hidden_layers" is the number of blocks; false: a group sets it
+  int64_t kv_heads = 0;       ///< 0: equal to the number of heads
+  int64_t head_dim = 0;       ///< 0: hidden_size / num_attention_heads
+  Rotary rotary = {};         ///< rotary settings that only some classes have
   /// The key for the type of a rotary scaling that transformers 4 and 5 both read.
   const char* rope_type_key = "rope_type";
   Storage storage = {};
@@ -103,7 +108,7 @@ struct Architecture {
   /// The fields with the width and the activation of the MLP.
   const char* ffn_dim = "intermediate_size";
   const char* activation = "hidden_act";
-  /// The activation if the field is missing.
+  /// The activation if the field is missing. "relu2": the MLPs have no gates and only this activation.
   const char* default_activation = "silu";
   /// Fields of a LlamaSpec that all models of this class have.
   Json always = Json::object();

@@ -144,7 +144,11 @@ constexpr NamePart kNameParts[] = {{ParameterNames::mixtral, "block_sparse_moe",
                                    {ParameterNames::deepseek, "shared_experts", "shared_expert"},
                                    {ParameterNames::gpt_oss, "router", "gate"},
                                    {ParameterNames::granite, "block_sparse_moe", "mlp"},
-                                   {ParameterNames::granite, "router", "gate"}};
+                                   {ParameterNames::granite, "router", "gate"},
+                                   {ParameterNames::nemotron_h, "shared_experts", "shared_expert"}};
+/// Names of nemotron_h below "backbone", which is "model" here.
+constexpr std::pair<std::string_view, std::string_view> kBelowBackbone[] = {{"embeddings", "embed_tokens"},
+                                                                            {"norm_f", "norm"}};
 
 bool starts_with(const std::vector<std::string>& parts, const std::vector<std::string>& beginning) {
   return parts.size() > beginning.size() && std::equal(beginning.begin(), beginning.end(), parts.begin());
@@ -308,6 +312,10 @@ std::string parameter_name(std::string_view stored) {
   std::vector<std::string> parts = split(stored, ".");
   std::erase_if(parts, [](const auto& part) { return contains(kWrappers, part) || is_text_model(part); });
   if (starts_with(parts, {"base_model", "model"})) parts.erase(parts.begin(), parts.begin() + 2);
+  if (starts_with(parts, {"backbone"})) parts.front() = "model";
+  const size_t below = starts_with(parts, {"model"}) ? 1 : 0;
+  for (const auto& [theirs, ours] : kBelowBackbone)
+    if (parts.size() == below + 2 && parts[below] == theirs) parts[below] = ours;
   // A user's class that stores the model as self.model.
   if (starts_with(parts, {"model", "model"}) || starts_with(parts, {"model", "lm_head"}))
     parts.erase(parts.begin());
@@ -331,6 +339,11 @@ std::string stored_name(std::string_view parameter, ParameterNames names) {
   for (auto& part : parts)
     for (const auto& [of, theirs, ours] : kNameParts)
       if (of == names && part == ours && (of_experts || names != ParameterNames::mixtral)) part = theirs;
+  if (names == ParameterNames::nemotron_h && starts_with(parts, {"model"})) {
+    parts[0] = "backbone";
+    for (const auto& [theirs, ours] : kBelowBackbone)
+      if (parts[1] == ours) parts[1] = theirs;
+  }
   return join(parts, ".");
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <string>
 #include <utility>
 
@@ -10,8 +11,17 @@
 #include "spec/value.h"
 
 namespace optrush {
+namespace {
+/// Python writes infinite numbers in a form that JSON lacks. They get the form of transformers 5.
+Json read_config(const std::filesystem::path& file) {
+  static const std::regex infinity(R"(([\[:,]\s*)(-?Infinity)(?=\s*[,\]}]))");
+  const std::string text = std::regex_replace(read_file(file), infinity, R"($1{"__float__": "$2"})");
+  return parse_stored(text, file.string());
+}
+}  // namespace
+
 ConfigFields::ConfigFields(const std::filesystem::path& file)
-    : ConfigFields(read_json(file), file.string()) {}
+    : ConfigFields(read_config(file), file.string()) {}
 
 ConfigFields::ConfigFields(Json contents, std::string where)
     : where_(std::move(where)), json_(std::move(contents)) {
@@ -131,6 +141,11 @@ void name_mamba_layers(Json& config) {
   for (Json& type : config["layer_types"])
     for (const auto& [older, name] : kOfMamba)
       if (type == name) type = older;
+}
+
+void check_step_limit(const ConfigFields& config) {
+  check_constant(config, "time_step_limit", Json::array({0.0, {{"__float__", "Infinity"}}}),
+                 "which versions of transformers ignore");
 }
 
 void read_attention_bias(const ConfigFields& config, Json& fields) {

@@ -64,6 +64,9 @@ void write_layer_types(const LlamaSpec&, Json& config);
 /// functions, and transformers 5, read both.
 void name_mamba_layers(Json& config);
 
+/// Refuses limits of the time steps of Mamba 2.
+void check_step_limit(const ConfigFields&);
+
 /// "attention_bias" adds a bias to all four projections of attention.
 void read_attention_bias(const ConfigFields&, Json& fields);
 void write_attention_bias(const LlamaSpec&, Json& config);

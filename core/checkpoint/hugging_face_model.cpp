@@ -42,7 +42,6 @@ ConfigFields text_part(const ConfigFields& whole, const fs::path& folder) {
 constexpr std::pair<const char*, const char*> kDifferences[] = {
     {"DeepseekV2ForCausalLM", "its router has softmax scores in groups"},
     {"PhimoeForCausalLM", "its router and its norms differ"},
-    {"NemotronHForCausalLM", "each of its layers has one mixer or an MLP, and the MLPs have no gates"},
 };
 
 std::string lower(std::string text) {
@@ -136,8 +135,10 @@ void check_unsupported(const ConfigFields& config, const Storage& storage) {
 
 const char* read_activation(const ConfigFields& config, const Architecture& architecture) {
   const Json name = config.value(architecture.activation, "string", architecture.default_activation);
+  constexpr std::string_view kUngated = "relu2";
   std::vector<std::string> known;
   for (const auto& [theirs, ours] : kActivationNames) {
+    if ((theirs == kUngated) != (architecture.default_activation == kUngated)) continue;
     if (name == theirs) return ours;
     known.push_back("\"" + std::string(theirs) + "\"");
   }
@@ -173,7 +174,7 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config, const std:
   const Json heads = config.value("num_attention_heads", "integer");
   Json fields = {{"vocab_size", config.value("vocab_size", "integer")},
                  {"dim", config.value("hidden_size", "integer")},
-                 {"n_layers", config.value("num_hidden_layers", "integer")},
+                 {"n_layers", architecture.counts_layers ? layers_of(config) : 1},
                  {"n_heads", heads},
                  {"n_kv_heads", size_or(config, "num_key_value_heads", architecture.kv_heads, heads)},
                  {"head_dim", size_or(config, "head_dim", architecture.head_dim, 0)},
@@ -191,6 +192,7 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config, const std:
   if (model.rotary.window_theta != 0 && fields.contains("window") && !one_table)
     fields["window_rope_theta"] = model.rotary.window_theta;
   model.llama = llama_from_json(fields, config.where());
+  model.storage.layers_without_mlp = model.llama.layers_without_mlp;
   return model;
 }
 
@@ -202,7 +204,8 @@ JoinedTensors joined_tensors(const HuggingFaceModel& model, const CheckpointFile
   // Without joined tensors in the files, the parameters are stored apart.
   const bool apart = std::ranges::none_of(parameters, [&](const NamedShape& parameter) {
     const PlaceInFile* place = found.find(parameter.name);
-    return place != nullptr && (files.find(place->tensor.name) != nullptr || !model.storage.joined.empty());
+    return place != nullptr &&
+           (files.find(place->tensor.name) != nullptr || model.storage.joined_or_apart.empty());
   });
   return apart ? JoinedTensors() : std::move(found);
 }

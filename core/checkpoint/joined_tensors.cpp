@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "checkpoint/nemotron_h.h"
+
 namespace optrush {
 namespace {
 /// A parameter below a layer: "model.layers.3.", "mlp.experts.*.up_proj.weight" and its expert.
@@ -36,6 +38,10 @@ std::vector<int64_t> shape_of(std::vector<int64_t> part, int64_t rows, bool tran
 }  // namespace
 
 JoinedTensors::JoinedTensors(const std::vector<NamedShape>& model, const Storage& storage) {
+  if (storage.names == ParameterNames::nemotron_h)
+    for (const auto& [name, shape] : model)
+      if (std::string stored = name_by_layer(name, storage.layers_without_mlp); stored != name)
+        places_[name] = {.tensor = {std::move(stored), shape}, .rows = shape.front()};
   if (storage.joined.empty()) return;
   std::vector<std::optional<BelowLayer>> found;
   for (const NamedShape& parameter : model) found.push_back(below_layer(parameter.name));

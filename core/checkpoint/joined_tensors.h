@@ -21,7 +21,8 @@ struct PlaceInFile {
   bool transposed = false;
 };
 
-/// The parameters that a class of transformers stores joined (Storage::joined).
+/// The parameters that a class of transformers stores joined (Storage::joined), or below another layer
+/// (ParameterNames::nemotron_h).
 class JoinedTensors {
  public:
   /// `model`: all parameters of the model.

@@ -76,7 +76,7 @@ class Shapes {
     vector(path + ".k_norm.weight", per_head ? head_dim : keys);
   }
   void mlp(const std::string& path, int64_t ffn_dim, bool biased = false) {
-    matrix(path + ".gate_proj", ffn_dim, spec_.dim, biased);
+    if (spec_.has_gate()) matrix(path + ".gate_proj", ffn_dim, spec_.dim, biased);
     matrix(path + ".up_proj", ffn_dim, spec_.dim, biased);
     matrix(path + ".down_proj", spec_.dim, ffn_dim, biased);
   }
@@ -109,6 +109,7 @@ class Shapes {
     const bool before = spec_.norm_placement != NormPlacement::after;
     const bool after = spec_.norm_placement != NormPlacement::before;
     if (before) norm(path + ".input_layernorm");
+    if (!spec_.has_mlp(layer)) return mixer(path, layer);
     norm(path + ".post_attention_layernorm");
     if (before && after) norm(path + ".pre_feedforward_layernorm");
     mixer(path, layer);

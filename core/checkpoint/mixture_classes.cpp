@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/nemotron_h.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -189,8 +190,7 @@ void write_granite_hybrid(const LlamaSpec& spec, Json& config) {
 /// Without "layer_types", all layers have Mamba 2.
 void read_mamba(const ConfigFields& config, Json& fields) {
   check_constant(config, "mamba_n_groups", 1, "for which versions of transformers have different norms");
-  check_constant(config, "time_step_limit", Json::array({0.0, {{"__float__", "Infinity"}}}),
-                 "which transformers 4 ignores");
+  check_step_limit(config);
   Json& mamba = fields["mamba"];
   mamba["head_dim"] = config.value("mamba_expand", "integer", 2).get<int64_t>() *
                       fields["dim"].get<int64_t>() / std::max<int64_t>(1, mamba["heads"].get<int64_t>());
@@ -373,6 +373,7 @@ std::vector<Architecture> mixture_classes() {
                   {read_attention_multiplier, write_attention_multiplier},
                   {read_granite_hybrid, write_granite_hybrid},
                   {read_mamba, write_mamba}}},
+      nemotron_h(),
   };
 }
 }  // namespace optrush

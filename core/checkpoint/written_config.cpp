@@ -82,6 +82,7 @@ LlamaSpec in_one_form(LlamaSpec llama) {
   if (llama.n_experts == 0) llama.expert_ffn_dim = 0;
   if (llama.n_experts != 0 && llama.dense_layers.empty() && !llama.experts_beside_mlp)
     llama.ffn_dim = llama.expert_ffn_dim;
+  if (llama.mamba.groups == 1) llama.mamba.norm_by_group = false;
   return llama;
 }
 
@@ -178,21 +179,23 @@ Json config_of_checkpoint(const std::filesystem::path& folder) {
   config.erase("quantization_config");
   if (model.llama.n_experts > 0) name_experts(model.llama.n_experts, config);
   if (model.storage.names == ParameterNames::granite) name_mamba_layers(config);
+  config.erase("time_step_limit");  // the supported value is the default
   set_rotary(config, model.llama, model.rotary.written, architecture_named(model.architecture));
   return config;
 }
 
 Storage storage_of(const Json& config) {
-  return architecture_named(config.at("architectures").at(0).get<std::string>()).storage;
+  return read_hugging_face_config(ConfigFields(config, "config.json")).storage;
 }
 
 Storage storage_of(const LlamaSpec& llama) {
   if (!llama.checkpoint.empty()) return read_hugging_face_model(llama.checkpoint).storage;
   constexpr int64_t kAnyLength = 1;
-  for (const Architecture& architecture : architectures())
-    if (const auto different = differences(llama, written(llama, kAnyLength, architecture));
-        different && different->empty())
-      return architecture.storage;
+  for (const Architecture& architecture : architectures()) {
+    const Json config = written(llama, kAnyLength, architecture);
+    if (const auto different = differences(llama, config); different && different->empty())
+      return storage_of(config);
+  }
   return {};
 }
 

@@ -107,7 +107,7 @@ Ops::Geglu::Fn Binder::geglu(const Module& module, Activation activation) const 
 
 Ops::Mlp::Fn Binder::mlp(const Module& module) const {
   return recipe_.ops.mlp.resolve(module, [](const Tensor& x, const Ops::MlpParts& parts) {
-    return parts.down(parts.glu(parts.gate(x), parts.up(x)));
+    return parts.down(parts.glu(parts.gate ? parts.gate(x) : Tensor(), parts.up(x)));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "model/binder.h"
+#include "model/operators.h"
 
 namespace optrush {
 std::string_view to_string(UnitRole role) {
@@ -54,22 +55,30 @@ std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64
     return Param{.shape = {out, in}, .axes = std::move(axes), .init = init, .dtype = shape.dtype};
   };
   const Param inner = matrix(shape.ffn_dim, shape.dim, {"ffn", "model"}, shape.gate_and_up);
-  const Module& gate = add_linear(*unit, params, path + ".gate_proj", inner, shape.biased);
+  const bool gated = shape.activation != Activation::relu2;
+  const Module* gate = gated ? &add_linear(*unit, params, path + ".gate_proj", inner, shape.biased) : nullptr;
   const Module& up = add_linear(*unit, params, path + ".up_proj", inner, shape.biased);
   const Module& down =
       add_linear(*unit, params, path + ".down_proj",
                  matrix(shape.dim, shape.ffn_dim, {"model", "ffn"}, shape.down), shape.biased);
   const bool silu = shape.activation == Activation::silu;
-  const Module& glu =
-      unit->modules.emplace_back(Module{path + ".act_fn", silu ? "swiglu" : "geglu", layer, {}});
-  const Module& whole =
-      unit->modules.emplace_back(Module{path, "mlp", layer, {gate.params[0], up.params[0], down.params[0]}});
-  unit->build = [&, activation = shape.activation](const Binder& bind) -> UnitFunction {
-    return [mlp = bind.mlp(whole),
-            parts = Ops::MlpParts{bind.linear(gate), bind.linear(up), bind.linear(down),
-                                  activation == Activation::silu ? bind.swiglu(glu)
-                                                                 : bind.geglu(glu, activation)}](
-               const Tensor& x, const Batch&) { return mlp(x, parts); };
+  const Module* glu =
+      gated ? &unit->modules.emplace_back(Module{path + ".act_fn", silu ? "swiglu" : "geglu", layer, {}})
+            : nullptr;
+  Module& whole = unit->modules.emplace_back(Module{path, "mlp", layer, {}});
+  for (const Module* linear : {gate, &up, &down})
+    if (linear != nullptr) whole.params.push_back(linear->params[0]);
+  unit->build = [&whole, &up, &down, gate, glu,
+                 activation = shape.activation](const Binder& bind) -> UnitFunction {
+    Ops::MlpParts parts{
+        gate == nullptr ? Ops::Linear::Fn() : bind.linear(*gate), bind.linear(up), bind.linear(down), {}};
+    if (glu == nullptr)
+      parts.glu = [](const Tensor&, const Tensor& up) { return plain::squared_relu(up); };
+    else
+      parts.glu = activation == Activation::silu ? bind.swiglu(*glu) : bind.geglu(*glu, activation);
+    return [mlp = bind.mlp(whole), parts = std::move(parts)](const Tensor& x, const Batch&) {
+      return mlp(x, parts);
+    };
   };
   return unit;
 }

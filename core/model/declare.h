@@ -26,6 +26,7 @@ struct MlpShape {
   bool biased = false;
   at::ScalarType dtype = at::kFloat;
 };
-/// Declares a gated MLP (arXiv:2002.05202) as a unit: gate_proj, up_proj and down_proj below `path`.
+/// Declares an MLP as a unit: gate_proj, up_proj and down_proj below `path` (arXiv:2002.05202). With
+/// Activation::relu2 it has no gate_proj.
 std::unique_ptr<Unit> declare_mlp(Params&, const std::string& path, int64_t layer, const MlpShape&);
 }  // namespace optrush

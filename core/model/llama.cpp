@@ -114,6 +114,18 @@ struct Block {
   }
 };
 
+/// A block of attention or linear attention alone.
+struct BlockWithoutMlp {
+  Ops::AddNorm::Fn mixer_norm;
+  UnitFunction mixer;
+  NormArgs norm;
+
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const auto [stream_BSD, normed_BSD] = mixer_norm(x_BSD, {}, norm);
+    return stream_BSD + mixer(normed_BSD, batch);
+  }
+};
+
 /// A block with norms only behind attention and MLP.
 struct BlockNormedAfter {
   UnitFunction attention, mlp;
@@ -167,6 +179,7 @@ class LlamaDeclaration {
   }
 
   std::unique_ptr<Unit> block(int64_t layer) {
+    if (!spec_.has_mlp(layer)) return block_without_mlp(layer);
     return spec_.norm_placement == NormPlacement::after ? block_normed_after(layer)
                                                         : block_normed_before(layer);
   }
@@ -212,6 +225,16 @@ class LlamaDeclaration {
                    std::move(mlp),
                    args,
                    scale};
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> block_without_mlp(int64_t layer) {
+    auto unit = make_unit(block_path(layer), UnitRole::block, layer);
+    const Module& first = norm(*unit, unit->path + ".input_layernorm", "add_norm");
+    const Unit& mixer = *unit->children.emplace_back(this->mixer(unit->path, layer));
+    unit->build = [&, args = norm_args(), scale = spec_.residual_scale](const Binder& bind) -> UnitFunction {
+      return BlockWithoutMlp{bind.add_norm(first), scaled(bind.unit(mixer), scale), args};
     };
     return unit;
   }
@@ -454,7 +477,8 @@ void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.has_mamba()) recipe.ops.delta_rule.demand(feature::uncorrected);
   if (spec.has_mamba() && spec.mamba.convolution_bias) recipe.ops.convolution.demand(feature::biases);
   if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand(feature::soft_cap);
-  if (spec.activation != Activation::silu) recipe.ops.mlp.demand(feature::geglu);
+  if (spec.activation != Activation::silu)
+    recipe.ops.mlp.demand(spec.has_gate() ? feature::geglu : feature::ungated);
   if (spec.expert_bias) recipe.ops.mlp.demand(feature::biases);
   if (spec.n_experts > 0) count_rows_of_experts(recipe, spec.n_layers, spec.n_experts);
 }

@@ -1,7 +1,7 @@
-// Mamba 2 (arXiv:2405.21060, section 7) as in Granite 4: a short convolution of values x, inputs B and
-// outputs C of the state; h_t = exp(dt A) h_(t-1) + dt B x^T and y_t = h_t^T C + D x with A = -exp(A_log) and
-// dt = softplus(. + dt_bias); an RMSNorm of y SiLU(z). It is the rule of Ops::DeltaRule without correction.
-// Shapes: B batch, S sequence, D model width, H heads, V width of a value, I = H V.
+// Mamba 2 (arXiv:2405.21060, section 7) as in Granite 4 and Nemotron-H: a short convolution of values x,
+// inputs B and outputs C of the state; h_t = exp(dt A) h_(t-1) + dt B x^T and y_t = h_t^T C + D x with
+// A = -exp(A_log) and dt = softplus(. + dt_bias); an RMSNorm of y SiLU(z). It is the rule of Ops::DeltaRule
+// without correction. Shapes: B batch, S sequence, D model width, H heads, V width of a value, I = H V.
 #include "model/mamba.h"
 
 #include <ATen/Functions.h>
@@ -29,7 +29,8 @@ struct MambaOf {
     const Tensor mixed_BSC = convolution(parts[1], batch.segments);
     const auto mixed = mixed_BSC.split_with_sizes({values, states, states}, -1);
     const auto wide = [&](const Tensor& x) { return x.to(plain::accumulate_type(x_BSD)); };
-    const Tensor time_BHS = at::softplus(wide(parts[2]) + wide(dt_bias->value())).transpose(1, 2);
+    Tensor time_BHS = at::softplus(wide(parts[2]) + wide(dt_bias->value())).transpose(1, 2);
+    if (shape.min_step != 0) time_BHS = time_BHS.clamp_min(shape.min_step);
     const Tensor v_BHSV = plain::split_in_heads(mixed[0], shape.head_dim);
     const Tensor out_BHSV = rule({.q = plain::split_in_heads(mixed[2], shape.state),
                                   .k = plain::split_in_heads(mixed[1], shape.state),
@@ -43,6 +44,14 @@ struct MambaOf {
     return out(norm(gated(parts[0], y_BSI), norm_args));
   }
 };
+
+/// An RMSNorm of each group of the values, with one weight (I).
+Ops::Norm::Fn norm_of_groups(const Param& weight, int64_t groups) {
+  return [&weight, groups](const Tensor& x_BSI, const NormArgs& args) {
+    const Tensor normed_BSI = plain::norm(x_BSI.unflatten(-1, {groups, -1}), {}, {}, args).flatten(-2);
+    return normed_BSI * weight.value().to(normed_BSI.scalar_type());
+  };
+}
 
 /// log(1), log(2), ..., as in transformers.
 void log_of_numbers(Tensor& value, at::Generator&) {
@@ -77,8 +86,8 @@ std::unique_ptr<Unit> declare_mamba(const LlamaSpec& spec, Params& params, const
         &skip = vector(".D", shape.heads, "value_heads", constant(1));
   const Module& rule = module(path, "delta_rule", {&a_log, &dt_bias, &skip});
   const Module& gated = module(path + ".act", "swiglu", {});
-  const Module& norm =
-      module(path + ".norm", "norm", {&vector(".norm.weight", values, "channels", constant(1))});
+  const Module& norm = module(path + ".norm", shape.norm_by_group ? "group_norm" : "norm",
+                              {&vector(".norm.weight", values, "channels", constant(1))});
   const Module& out = add_linear(*unit, params, path + ".out_proj",
                                  weight({spec.dim, values}, {"model", "channels"}), shape.projection_bias);
   unit->build = [&, shape,
@@ -90,7 +99,7 @@ std::unique_ptr<Unit> declare_mamba(const LlamaSpec& spec, Params& params, const
                    bind.convolution(convolution),
                    bind.delta_rule(rule),
                    bind.swiglu(gated),
-                   bind.norm(norm),
+                   shape.norm_by_group ? norm_of_groups(*norm.params.front(), shape.groups) : bind.norm(norm),
                    bind.linear(out),
                    shape,
                    args};

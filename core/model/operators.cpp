@@ -42,6 +42,8 @@ Tensor geglu(const Tensor& gate, const Tensor& up, Activation activation) {
   return at::gelu(gate, activation == Activation::gelu_tanh ? "tanh" : "none") * up;
 }
 
+Tensor squared_relu(const Tensor& x) { return at::relu(x).square(); }
+
 Tensor soft_capped(const Tensor& x, double cap) {
   return cap == 0 ? x : (x.to(accumulate_type(x)) / cap).tanh() * cap;
 }

@@ -24,6 +24,8 @@ AttentionForwardBackward attention_forward_backward();
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 /// GELU(gate) * up (arXiv:2002.05202), exact or with its approximation by tanh, or the unit of clamped_silu.
 Tensor geglu(const Tensor& gate, const Tensor& up, Activation);
+/// relu(x)^2 (arXiv:2109.08668).
+Tensor squared_relu(const Tensor& x);
 /// `cap` tanh(x / `cap`) (arXiv:2408.00118, section 2), in accumulate_type(); x itself if cap is 0.
 Tensor soft_capped(const Tensor& x, double cap);
 /// Sum of -log softmax(logits)[label] over labels that are not -100. logits (B, S, V), labels (B, S).

@@ -32,7 +32,8 @@ Ops::Ops(const Editor* editor)
       delta_rule("delta_rule", editor, plain({feature::fp64, feature::uncorrected})),
       swiglu("swiglu", editor, plain()),
       geglu("geglu", editor, plain()),
-      mlp("mlp", editor, plain({feature::fp64, feature::geglu, feature::plain_products, feature::biases})),
+      mlp("mlp", editor,
+          plain({feature::fp64, feature::geglu, feature::ungated, feature::plain_products, feature::biases})),
       head_loss("head_loss", editor, plain({feature::fp64, feature::vocabulary, feature::soft_cap})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {

@@ -77,6 +77,8 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
        "a dense model has no experts"},
       {spec.experts_beside_mlp && spec.norm_placement != NormPlacement::both, "experts_beside_mlp",
        "norm_placement = \"both\"", "it has norms after the MLP and the experts"},
+      {!spec.layers_without_mlp.empty() && spec.norm_placement != NormPlacement::before, "layers_without_mlp",
+       "norm_placement = \"before\"", "such a layer has one norm"},
       {!experts && spec.router != Router{}, "router", "n_experts", "a dense model has no router"}};
   for (const auto& [broken, field, other, because] : needs)
     if (broken)
@@ -93,6 +95,8 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
       {spec.has_delta_net() && spec.has_mamba(), "mamba", "delta_net", "a layer has one of them"},
       {spec.experts_beside_mlp && spec.shared_expert_ffn_dim != 0, "experts_beside_mlp",
        "shared_expert_ffn_dim", "the MLP is the shared expert"},
+      {spec.layer_scale && !spec.layers_without_mlp.empty(), "layers_without_mlp", "layer_scale",
+       "such a layer has no factor"},
       {latent && spec.attention_gate, "latent", "attention_gate", kOther},
       {latent && unrotated, "latent", position, kOther},
       {latent && window_theta, "latent", "window_rope_theta", kOther},
@@ -167,6 +171,11 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   check_layers("layers_without_rope", spec.layers_without_rope);
   check_layers("full_attention_layers", spec.full_attention_layers);
   check_layers("dense_layers", spec.dense_layers);
+  check_layers("layers_without_mlp", spec.layers_without_mlp);
+  for (const int64_t layer : spec.dense_layers)
+    if (!spec.has_mlp(layer))
+      refuse("model.dense_layers and model.layers_without_mlp both list layer " + text(layer),
+             "leave it out of one of them");
   if (spec.n_experts > 0 && spec.experts_per_token > spec.n_experts)
     refuse("model.experts_per_token (" + text(spec.experts_per_token) + ") is above model.n_experts (" +
                text(spec.n_experts) + ")",
@@ -207,8 +216,12 @@ bool LlamaSpec::has_linear_attention(int64_t layer) const {
   return linear_attention() != nullptr && !std::ranges::binary_search(full_attention_layers, layer);
 }
 
+bool LlamaSpec::has_mlp(int64_t layer) const {
+  return !std::ranges::binary_search(layers_without_mlp, layer);
+}
+
 bool LlamaSpec::has_experts(int64_t layer) const {
-  return n_experts > 0 && !std::ranges::binary_search(dense_layers, layer);
+  return n_experts > 0 && has_mlp(layer) && !std::ranges::binary_search(dense_layers, layer);
 }
 
 bool LlamaSpec::rotates(int64_t layer) const {
@@ -309,7 +322,10 @@ Record<Mamba2> record_of(const Mamba2*) {
       .field("state", &T::state, "size of the state for each dimension of a head", size(1))
       .field("kernel", &T::kernel, "positions of the short convolution", {.min = 1, .max = 65536})
       .field("convolution_bias", &T::convolution_bias, "a bias of the short convolution")
-      .field("projection_bias", &T::projection_bias, "biases of the first and the last matrix");
+      .field("projection_bias", &T::projection_bias, "biases of the first and the last matrix")
+      .field("norm_by_group", &T::norm_by_group,
+             "RMSNorm of the values of each group; false: of all values, as Granite 4 has")
+      .field("min_step", &T::min_step, "least time step, as Nemotron-H has", {.min = 0});
 }
 
 Record<LlamaSpec> record_of(const LlamaSpec*) {
@@ -325,8 +341,9 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
       .field("ffn_dim", &T::ffn_dim, "inner width of the MLP", {.min = 1, .max = kLargest})
       .field("activation", &T::activation,
              "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
-             "approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss",
-             {.choices = {"silu", "gelu", "gelu_tanh", "clamped_silu"}})
+             "approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss; relu2: the square of "
+             "ReLU in an MLP without a gate, as Nemotron-H has",
+             {.choices = {"silu", "gelu", "gelu_tanh", "clamped_silu", "relu2"}})
       .field("norm", &T::norm, "kind of the norms of attention, MLP and head",
              {.choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
       .field("norm_placement", &T::norm_placement,
@@ -409,6 +426,9 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
              "divide the router weights of the experts of a token by their sum")
       .field("router", &T::router, "scores, bias and groups of the router", {.left_out = true})
       .field("dense_layers", &T::dense_layers, "layers that have an MLP although n_experts is set, from 0")
+      .field("layers_without_mlp", &T::layers_without_mlp,
+             "layers of attention or mamba alone, without an MLP or experts, from 0, as Nemotron-H has",
+             {.left_out = true})
       .field("tie_embeddings", &T::tie_embeddings, "use the embedding as the weight of the head")
       .field("init_std", &T::init_std, "standard deviation of the initial weights", {.min = 0})
       .field("checkpoint", &T::checkpoint,

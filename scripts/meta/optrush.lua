@@ -177,7 +177,7 @@ local Report = {}
 ---@field n_kv_heads? integer number of key/value heads; must divide n_heads (at least 1, at most 2147483648, default 4)
 ---@field head_dim? integer width of a head, even; 0: dim / n_heads (at least 0, at most 2147483648, default 0)
 ---@field ffn_dim? integer inner width of the MLP (at least 1, at most 2147483648, default 688)
----@field activation? "silu"|"gelu"|"gelu_tanh"|"clamped_silu" activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss (default "silu")
+---@field activation? "silu"|"gelu"|"gelu_tanh"|"clamped_silu"|"relu2" activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss; relu2: the square of ReLU in an MLP without a gate, as Nemotron-H has (default "silu")
 ---@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" kind of the norms of attention, MLP and head (default "rmsnorm")
 ---@field norm_placement? "before"|"after"|"both" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + norm(f(norm(x))), as Gemma 3 (default "before")
 ---@field norm_eps? number epsilon added to the variance in a norm (at least 0, default 1e-05)
@@ -215,6 +215,7 @@ local Report = {}
 ---@field normalize_router? boolean divide the router weights of the experts of a token by their sum (default true)
 ---@field router? Router scores, bias and groups of the router
 ---@field dense_layers? integer[] layers that have an MLP although n_experts is set, from 0 (default [])
+---@field layers_without_mlp? integer[] layers of attention or mamba alone, without an MLP or experts, from 0, as Nemotron-H has (default [])
 ---@field tie_embeddings? boolean use the embedding as the weight of the head (default true)
 ---@field init_std? number standard deviation of the initial weights (at least 0, default 0.02)
 
@@ -269,6 +270,8 @@ local Report = {}
 ---@field kernel? integer positions of the short convolution (at least 1, at most 65536, default 4)
 ---@field convolution_bias? boolean a bias of the short convolution (default true)
 ---@field projection_bias? boolean biases of the first and the last matrix (default false)
+---@field norm_by_group? boolean RMSNorm of the values of each group; false: of all values, as Granite 4 has (default false)
+---@field min_step? number least time step, as Nemotron-H has (at least 0, default 0.0)
 
 ---Heads of layers with full attention beside layers with a window.
 ---@class FullAttention

@@ -37,6 +37,7 @@ std::vector<Json> mixtures() {
   std::vector<Json> models = {
       {{"normalize_router", true}},
       {{"router", grouped}, {"shared_expert_ffn_dim", 9}, {"shared_expert_gate", false}},
+      {{"activation", "relu2"}, {"shared_expert_ffn_dim", 9}, {"shared_expert_gate", false}},
       {{"router", {{"bias", "logits"}}}, {"expert_bias", true}, {"activation", "clamped_silu"}}};
   for (Json& model : models) {
     Json all = mixture(4, 2);

@@ -243,8 +243,23 @@ if hasattr(transformers, "Gemma4TextConfig"):
         global_head_dim=32, enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=40)
     MODELS["Gemma 4 with images"] = transformers.Gemma4Config(
         text_config={**GEMMA_4, "global_head_dim": 32, "pad_token_id": 0}, vision_config={**VISION, "head_dim": 8})
+if hasattr(transformers, "NemotronHConfig"):
+    def nemotron(pattern, groups, **fields):
+        return transformers.NemotronHConfig(
+            vocab_size=97, hidden_size=64, intermediate_size=113, num_attention_heads=4, num_key_value_heads=2,
+            head_dim=24, hybrid_override_pattern=pattern, n_groups=groups, pad_token_id=None,
+            **{"mamba_num_heads": 8, "mamba_head_dim": 12, "ssm_state_size": 10, "chunk_size": 32,
+               "n_routed_experts": 6, "moe_intermediate_size": 40, "moe_shared_expert_intermediate_size": 56,
+               "num_experts_per_tok": 2, "routed_scaling_factor": 2.5, **fields})
+
+    # The least time step is above some of the steps.
+    MODELS["Nemotron-H"] = nemotron("M-M*-", 2, time_step_min=0.5)
+    MODELS["Nemotron-H with experts"] = nemotron("MEM*E", 4, n_group=3, topk_group=2, num_experts_per_tok=3)
+    MODELS["Nemotron-H, one group"] = nemotron("M*-ME", 1, use_bias=True, use_conv_bias=False, conv_kernel=3,
+                                               norm_topk_prob=False)
+    MODELS["Nemotron-H, attention alone"] = nemotron("**-*", 8)
 # The delta rule has chunks of 64 positions.
-LENGTHS = {"Qwen3-Next": 100, "Qwen 3.5": 100, "Granite 4": 100}
+LENGTHS = {"Qwen3-Next": 100, "Qwen 3.5": 100, "Granite 4": 100, "Nemotron-H": 100}
 STACKS = [
     (["flash_attention"], "fp32"),
     (["activation_checkpointing"], "exact"),

@@ -142,10 +142,25 @@ def granite_name(name, config):
     return name
 
 
+def nemotron_name(name, config):
+    """The name of a parameter of Nemotron-H as other classes have it: a block is one or two of its layers."""
+    parts = name.split(".")
+    if parts[:2] != ["model", "layers"]:
+        return name.replace("model.embeddings.", "model.embed_tokens.").replace("model.norm_f.", "model.norm.")
+    kinds, layer = config.layers_block_type, int(parts[2])
+    mixers = {"linear_attention": "mamba", "full_attention": "self_attn"}
+    block = sum(kind in mixers for kind in kinds[:layer + 1]) - 1
+    of_norm = "input_layernorm" if kinds[layer] in mixers else "post_attention_layernorm"
+    part = of_norm if parts[3] == "norm" else mixers.get(kinds[layer], "mlp")
+    return ".".join(["model.layers", str(block), part, *parts[4:]])
+
+
 def one_by_one(name, tensor, config):
     """The parts of joined tensors by their names: of all experts, of queries, keys and values, of gate and up."""
     if config.model_type == "granitemoehybrid":
         name = granite_name(name, config)
+    if config.model_type == "nemotron_h":
+        name = nemotron_name(name, config)
     of_experts, _, matrices = name.rpartition(".experts.")
     alternating = config.model_type == "gpt_oss"
     if of_experts and (tensor.dim() == 3 or alternating):

@@ -95,6 +95,7 @@ CLASSES = (
      'attention_sinks = true, expert_bias = true, router = { bias = "logits" }, window = 5, '
      "full_attention_layers = { 1 }", "", ()),
 )
+NEMOTRON = 'tie_embeddings = false, activation = "relu2", position = "none", '
 # Classes of the newer version of transformers, with which `--newer` runs.
 NEWER_CLASSES = (
     ("Gemma4ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
@@ -106,6 +107,13 @@ NEWER_CLASSES = (
      'qk_norm = "per_head", value_norm = true, layer_scale = true, attention_scale = 1, window = 5, '
      "full_attention_layers = { 1 }, window_rope_theta = 500, n_experts = 4, expert_ffn_dim = 40, "
      "experts_beside_mlp = true", "", ()),
+    ("NemotronHForCausalLM", NEMOTRON + "mamba = { heads = 8, groups = 2, head_dim = 12, "
+     "state = 10, norm_by_group = true, min_step = 0.001 }, full_attention_layers = { 1 }, layers_without_mlp = { 1 }",
+     LORA.replace('"q_proj"', '"in_proj"'), ("--merge",)),
+    ("NemotronHForCausalLM", NEMOTRON + "mamba = { heads = 8, head_dim = 12, state = 10 }, "
+     "full_attention_layers = { 1 }, layers_without_mlp = { 0 }, n_experts = 4, expert_ffn_dim = 40, "
+     'shared_expert_ffn_dim = 48, shared_expert_gate = false, router = { scores = "sigmoid", bias = "choice", '
+     "scale = 2.5 }", "", ()),
     ("Ministral3ForCausalLM", 'rope_scaling = { type = "yarn", factor = 4, original_max_position = 8, '
      "query_beta = 0.3 }", "", ()),
     ("Qwen3_5ForCausalLM", 'qk_norm = "per_head", attention_gate = true, rotary_fraction = 0.5, delta_net = { '
@@ -361,6 +369,9 @@ def check_classes(work, classes):
             run = work / f"reports/{kind}/local/runs/00-base-r1"
             said = optrush(work, "weights", run, work / f"{kind}-adapter")
             assert ("transformers 5 leaves out the adapters" in said) == kind.startswith("Qwen2"), said
+        if kind == "NemotronHForCausalLM" and plugins:
+            run = work / f"reports/{name}/local/runs/00-base-r1"
+            assert "--merge" in optrush(work, "weights", run, work / f"{kind}-adapter", code=1)
         if kind == "Phi3ForCausalLM":
             run = work / f"reports/{kind}/local/runs/00-base-r1"
             said = optrush(work, "weights", run, work / f"{kind}-adapter", code=1)

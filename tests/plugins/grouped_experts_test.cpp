@@ -170,7 +170,8 @@ TEST(GroupedExperts, TrainLikeThePlainForm) {
   const std::vector<Json> choices = {Json::object(),
                                      {{"shared_expert_ffn_dim", 16}},
                                      {{"dense_layers", {0}}, {"normalize_router", false}},
-                                     {{"activation", "gelu_tanh"}}};
+                                     {{"activation", "gelu_tanh"}},
+                                     {{"activation", "relu2"}, {"layers_without_mlp", {0}}}};
   const std::vector<std::vector<PluginUse>> stacks = {
       {}, {{"activation_checkpointing"}}, {{"fused_kernels"}, {"fused_projections"}}, {{"lora"}}};
   for (const Json& choice : choices)

@@ -304,13 +304,77 @@ TEST_F(HuggingFace, ReadsGranite4) {
   EXPECT_FALSE(mixture.shared_expert_gate);
   const auto refused = [&](const Json& patch) { return error_of([&] { of(patch); }); };
   EXPECT_THAT(refused({{"mamba_n_groups", 2}}), HasSubstr("versions of transformers have different norms"));
-  EXPECT_THAT(refused({{"time_step_limit", {0.001, 0.1}}}), HasSubstr("which transformers 4 ignores"));
+  EXPECT_THAT(refused({{"time_step_limit", {0.001, 0.1}}}),
+              HasSubstr("which versions of transformers ignore"));
   EXPECT_THAT(refused({{"mamba_d_head", 20}}), HasSubstr("'mamba_d_head' is 20"));
   EXPECT_THAT(refused({{"hidden_act", "gelu"}}), HasSubstr("which the short convolution does not support"));
   EXPECT_THAT(refused({{"head_dim", 24}}), HasSubstr("divides hidden_size among the heads"));
   EXPECT_THAT(refused({{"output_router_logits", true}}), HasSubstr("load-balancing loss"));
-  EXPECT_THAT(refused({{"architectures", {"NemotronHForCausalLM"}}, {"model_type", nullptr}}),
-              HasSubstr("its layers has one mixer or an MLP"));
+}
+
+TEST_F(HuggingFace, ReadsTheLayersOfNemotronH) {
+  const auto of = [&](Json patch) {
+    Json fields = {{"architectures", {"NemotronHForCausalLM"}},
+                   {"num_hidden_layers", nullptr},
+                   {"hybrid_override_pattern", "M-MM*-ME"}};
+    fields.update(patch);
+    return config(fields);
+  };
+  const LlamaSpec mixture = of({{"num_hidden_layers", 8}});
+  EXPECT_EQ(mixture.n_layers, 5);
+  EXPECT_THAT(mixture.full_attention_layers, ::testing::ElementsAre(3));
+  EXPECT_THAT(mixture.layers_without_mlp, ::testing::ElementsAre(1, 2));
+  EXPECT_THAT(mixture.dense_layers, ::testing::ElementsAre(0, 3));
+  EXPECT_EQ(mixture.mamba, (Mamba2{.heads = 128, .groups = 8, .norm_by_group = true, .min_step = 0.001}));
+  EXPECT_EQ(mixture.router, (Router{.scores = RouterScores::sigmoid, .bias = RouterBias::choice}));
+  EXPECT_EQ(mixture.expert_ffn_dim, 7688);
+  EXPECT_EQ(mixture.shared_expert_ffn_dim, 7688);
+  EXPECT_FALSE(mixture.shared_expert_gate || mixture.has_gate());
+  EXPECT_EQ(mixture.position, PositionKind::none);
+  EXPECT_EQ(mixture.head_size(), 128);
+  EXPECT_EQ(of({{"layer_norm_epsilon", 1e-6}, {"rms_norm_eps", 1e-3}}).norm_eps, 1e-6);
+  const Json types_of_5 = {"linear_attention", "mlp", "linear_attention", "linear_attention",
+                           "full_attention",   "mlp", "linear_attention", "moe"};
+  const Json older = {"mamba", "mlp", "mamba", "mamba", "attention", "mlp", "mamba", "moe"};
+  for (const Json& types : {types_of_5, older})
+    EXPECT_EQ(of({{"layers_block_type", types}, {"hybrid_override_pattern", "*"}}), mixture);
+  const LlamaSpec dense = of({{"hybrid_override_pattern", "M-*-"}, {"n_groups", 1}});
+  EXPECT_EQ(dense.n_experts, 0);
+  EXPECT_EQ(dense.router, Router{});
+  EXPECT_FALSE(dense.mamba.norm_by_group);
+  EXPECT_TRUE(dense.layers_without_mlp.empty());
+  EXPECT_FALSE(of({{"hybrid_override_pattern", "*-*"}}).has_mamba());
+  const std::pair<Json, const char*> refused[] = {
+      {{{"hybrid_override_pattern", "-M"}}, "has an MLP at layer 0, which does not follow"},
+      {{{"hybrid_override_pattern", "ME-"}}, "has an MLP at layer 2"},
+      {{{"hybrid_override_pattern", "M-E"}}, "has experts at layer 2"},
+      {{{"hybrid_override_pattern", "M|"}}, "has '|' at layer 1"},
+      {{{"hybrid_override_pattern", ""}}, "is empty"},
+      {{{"layers_block_type", {"mamba", "conv"}}}, "names \"conv\""},
+      {{{"num_hidden_layers", 5}}, "another length"},
+      {{{"moe_latent_size", 32}}, "'moe_latent_size' is 32"},
+      {{{"n_shared_experts", 2}}, "which transformers ignores"},
+      {{{"moe_shared_expert_intermediate_size", 0}}, "must be positive"},
+      {{{"mlp_bias", true}}, "'mlp_bias' is true"},
+      {{{"tie_word_embeddings", true}}, "which transformers ignores in this class"},
+      {{{"mlp_hidden_act", "silu"}}, "supported values: \"relu2\""},
+      {{{"mamba_hidden_act", "relu"}}, "'mamba_hidden_act'"},
+      {{{"time_step_limit", {0.001, 0.1}}}, "which versions of transformers ignore"},
+      {{{"architectures", {"LlamaForCausalLM"}}, {"num_hidden_layers", 2}, {"hidden_act", "relu2"}},
+       "'hidden_act' is \"relu2\""}};
+  for (const auto& [patch, message] : refused)
+    EXPECT_THAT(error_of([&, patch = patch] { of(patch); }), HasSubstr(message)) << patch;
+}
+
+TEST_F(HuggingFace, ReadsInfiniteNumbersOfPython) {
+  config({{"architectures", {"NemotronHForCausalLM"}},
+          {"num_hidden_layers", nullptr},
+          {"hybrid_override_pattern", "M-"}});
+  std::string text = read_file(folder_ / "config.json");
+  text.insert(1, "\"time_step_limit\": [0.0, Infinity], \"note\": \"Infinity\",");
+  write_file(folder_ / "config.json", text);
+  EXPECT_EQ(read_hugging_face_model(folder_).llama.n_layers, 1);
+  EXPECT_FALSE(config_of_checkpoint(folder_).contains("time_step_limit"));
 }
 
 TEST_F(HuggingFace, ReadsTheRotationsOfPhi3AndMinistral3) {
@@ -392,6 +456,20 @@ TEST_F(HuggingFace, ExpertNamesFollowTheClass) {
     EXPECT_EQ(parameter_name(theirs), ours);
     EXPECT_EQ(stored_name(ours, ParameterNames::common), ours);
   }
+  const std::pair<const char*, const char*> of_nemotron[] = {
+      {"model.embed_tokens.weight", "backbone.embeddings.weight"},
+      {"model.norm.weight", "backbone.norm_f.weight"},
+      {"lm_head.weight", "lm_head.weight"},
+      {"model.layers.3.mixer.shared_expert.up_proj.weight",
+       "backbone.layers.3.mixer.shared_experts.up_proj.weight"},
+      {"model.layers.3.mixer.norm.weight", "backbone.layers.3.mixer.norm.weight"},
+      {"model.layers.3.norm.weight", "backbone.layers.3.norm.weight"}};
+  for (const auto& [ours, theirs] : of_nemotron) {
+    EXPECT_EQ(stored_name(ours, ParameterNames::nemotron_h), theirs);
+    EXPECT_EQ(parameter_name(theirs), ours);
+  }
+  EXPECT_EQ(parameter_name("embeddings.weight"), "model.embed_tokens.weight");
+  EXPECT_EQ(parameter_name("model.norm_f.weight"), "model.norm.weight");
 }
 }  // namespace
 }  // namespace optrush

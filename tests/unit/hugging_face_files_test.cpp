@@ -194,8 +194,12 @@ TEST_F(HuggingFace, ListsTheParametersThatTheModelDeclares) {
   LlamaSpec biased_mamba = mamba;
   biased_mamba.mamba.convolution_bias = false;
   biased_mamba.mamba.projection_bias = true;
+  LlamaSpec ungated = mamba;
+  ungated.activation = Activation::relu2;
+  ungated.layers_without_mlp = {1};
+  ungated.n_experts = 2;
   for (LlamaSpec spec :
-       {linear, joined, mamba, biased_mamba, LlamaSpec{.head_dim = 10},
+       {linear, joined, mamba, biased_mamba, ungated, LlamaSpec{.head_dim = 10},
         LlamaSpec{.norm = NormKind::layernorm}, LlamaSpec{.norm = NormKind::layernorm_without_parameters},
         latent, narrow, grouped, biased})
     for (const bool tie : {false, true}) {
@@ -282,6 +286,56 @@ TEST_F(HuggingFace, ReadsAndWritesTheJoinedTensorsOfGranite4) {
       EXPECT_TRUE(at::equal(checkpoint.read(params.at(name)), value)) << name;
     EXPECT_EQ(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), "");
   }
+}
+
+/// A block of the model is one or two layers of Nemotron-H.
+TEST_F(HuggingFace, ReadsAndWritesTheLayersOfNemotronH) {
+  const Json patch = {{"architectures", {"NemotronHForCausalLM"}},
+                      {"num_hidden_layers", nullptr},
+                      {"hybrid_override_pattern", "M*-ME"},
+                      {"head_dim", 8},
+                      {"num_key_value_heads", 2},
+                      {"mamba_num_heads", 8},
+                      {"n_groups", 2},
+                      {"n_routed_experts", 2},
+                      {"moe_intermediate_size", 24},
+                      {"moe_shared_expert_intermediate_size", 40}};
+  const LlamaSpec spec = config(patch);
+  Params params;
+  const Model declared = declare_llama(spec, params, at::kFloat);
+  NamedTensors values;
+  for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  NamedTensors stored = tensors_of_file(values, model(patch).storage);
+  std::map<std::string, Tensor> by_name(stored.begin(), stored.end());
+  const std::map<std::string, Tensor> ours(values.begin(), values.end());
+  const std::pair<const char*, const char*> names[] = {
+      {"embed_tokens.weight", "embeddings.weight"},
+      {"layers.0.input_layernorm.weight", "layers.0.norm.weight"},
+      {"layers.0.mamba.conv1d.weight", "layers.0.mixer.conv1d.weight"},
+      {"layers.1.self_attn.q_proj.weight", "layers.1.mixer.q_proj.weight"},
+      {"layers.1.post_attention_layernorm.weight", "layers.2.norm.weight"},
+      {"layers.1.mlp.up_proj.weight", "layers.2.mixer.up_proj.weight"},
+      {"layers.2.mamba.norm.weight", "layers.3.mixer.norm.weight"},
+      {"layers.2.mlp.gate.e_score_correction_bias", "layers.4.mixer.gate.e_score_correction_bias"},
+      {"layers.2.mlp.experts.1.down_proj.weight", "layers.4.mixer.experts.1.down_proj.weight"},
+      {"layers.2.mlp.shared_expert.up_proj.weight", "layers.4.mixer.shared_experts.up_proj.weight"},
+      {"norm.weight", "norm_f.weight"}};
+  for (const auto& [name, theirs] : names)
+    EXPECT_TRUE(
+        at::equal(by_name.at("backbone." + std::string(theirs)), ours.at("model." + std::string(name))))
+        << name;
+  stored.emplace_back("mtp.layers.0.norm.weight", at::ones({64}));
+  write_safetensors(folder_ / "model.safetensors", stored);
+  const Checkpoint checkpoint(folder_);
+  checkpoint.check_complete(params);
+  checkpoint.check_known(params);
+  for (const auto& [name, value] : values)
+    EXPECT_TRUE(at::equal(checkpoint.read(params.at(name)), value)) << name;
+  EXPECT_EQ(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), "");
+  by_name.erase("backbone.layers.3.mixer.in_proj.weight");
+  write_safetensors(folder_ / "model.safetensors", {by_name.begin(), by_name.end()});
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }),
+              HasSubstr("no 'model.layers.3.mixer.in_proj.weight'"));
 }
 
 /// A folder of gpt-oss with two experts whose joined matrices are in MXFP4.

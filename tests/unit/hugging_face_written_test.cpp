@@ -189,6 +189,28 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
         .shared_expert_ffn_dim = 40,
         .shared_expert_gate = false},
        "GraniteMoeHybridForCausalLM"},
+      {{.activation = Activation::relu2,
+        .mamba = {.heads = 8, .groups = 2, .head_dim = 16, .norm_by_group = true, .min_step = 0.001},
+        .position = PositionKind::none,
+        .full_attention_layers = {2},
+        .layers_without_mlp = {1},
+        .tie_embeddings = false},
+       "NemotronHForCausalLM"},
+      {{.activation = Activation::relu2,
+        .mamba = {.heads = 8, .projection_bias = true},
+        .position = PositionKind::none,
+        .full_attention_layers = {0, 3},
+        .n_experts = 4,
+        .expert_ffn_dim = 40,
+        .shared_expert_ffn_dim = 24,
+        .shared_expert_gate = false,
+        .router = {RouterScores::sigmoid, RouterBias::choice, 2, 1, 2.5},
+        .dense_layers = {1},
+        .layers_without_mlp = {0, 2},
+        .tie_embeddings = false},
+       "NemotronHForCausalLM"},
+      {{.activation = Activation::relu2, .position = PositionKind::none, .tie_embeddings = false},
+       "NemotronHForCausalLM"},
   };
   for (const auto& [spec, name] : cases) {
     const Json config = hugging_face_config(spec, 64);
@@ -221,6 +243,8 @@ TEST_F(HuggingFace, UnsupportedChoicesNameTheNearestClasses) {
                                HasSubstr("OlmoForCausalLM with norm_eps = 1e-05")));
   spec = {.position = PositionKind::alibi};
   EXPECT_THAT(refusal(), HasSubstr("LlamaForCausalLM with position = \"rope\""));
+  spec = {.activation = Activation::relu2};
+  EXPECT_THAT(refusal(), HasSubstr("NemotronHForCausalLM with position = \"none\""));
   spec = {.norm_placement = NormPlacement::after};
   EXPECT_THAT(refusal(), HasSubstr("Olmo2ForCausalLM with qk_norm = \"whole\""));
 }

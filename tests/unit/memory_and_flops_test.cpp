@@ -146,6 +146,16 @@ TEST(Flops, Mamba2CountsItsState) {
                    6 * (kMatmulParameters - matrices_of_attention + projections) + attention + state);
 }
 
+TEST(Flops, MlpsWithoutAGateHaveTwoProducts) {
+  RunSpec spec = nano_spec();
+  spec.model["activation"] = "relu2";
+  spec.model["layers_without_mlp"] = {0};
+  const Json flops = Trained(spec).train()["flops_per_token"];
+  const double attention = 12.0 * 2 * 16 * 32;
+  EXPECT_DOUBLE_EQ(flops["mfu"], 6 * (kMatmulParameters - 4 * 48 * 32) + attention);
+  EXPECT_DOUBLE_EQ(flops["hfu"], flops["mfu"].get<double>());
+}
+
 TEST(Flops, AFusedCausalKernelRunsHalf) {
   const Json result = Trained(nano_spec({{"flash_attention", Json::object()}})).train();
   const double attention = 12.0 * 2 * 16 * 32;

@@ -164,6 +164,10 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
                 "the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
   const Storage storage = storage_of(llama_of(session.spec()));
+  if (storage.names == ParameterNames::nemotron_h)
+    throw Error(ErrorCode::unsupported,
+                "adapters of this model's class, whose layers have other numbers, are not written alone",
+                "write the whole model: --merge");
   config["base_model_name_or_path"] = session.model().checkpoint;
   for (const char* names : {"target_modules", "modules_to_save", "rank_pattern", "alpha_pattern"})
     config[names] = stored_modules(config.value(names, Json()), storage);

@@ -20,6 +20,9 @@ std::string refused_cut(const ParallelConfig& mix, const TrainingProblem& proble
     return "heads of two sizes are not planned; a forecast of a rung knows its memory";
   if (const char* linear = model.linear_attention())
     return std::string(linear) + " is not planned; a forecast of a rung knows its memory";
+  if (!model.has_gate() || !model.layers_without_mlp.empty())
+    return "MLPs without a gate and layers without an MLP are not planned; a forecast of a rung knows its "
+           "memory";
   if (model.n_heads % mix.tp != 0) return "tp does not divide the " + text(model.n_heads) + " heads";
   if (model.n_kv_heads % mix.tp != 0 && mix.tp % model.n_kv_heads != 0)
     return "tp neither divides the " + text(model.n_kv_heads) + " key/value heads nor is a multiple of them";

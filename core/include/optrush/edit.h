@@ -47,6 +47,7 @@ inline constexpr Feature alibi{"alibi"};              ///< attention with a bias
 inline constexpr Feature soft_cap{"soft_cap"};        ///< capped scores or logits
 inline constexpr Feature value_width{"value_width"};  ///< attention to values of another width
 inline constexpr Feature geglu{"geglu"};              ///< an MLP with an activation other than SiLU
+inline constexpr Feature ungated{"ungated"};          ///< an MLP without a gate
 inline constexpr Feature biases{"biases"};            ///< an MLP or a convolution with biases
 inline constexpr Feature uncorrected{"uncorrected"};  ///< a delta rule without the correction of values
 inline constexpr Feature adapters{"adapters"};        ///< calls the parts that it gets, so their edits stay

@@ -133,14 +133,15 @@ struct Ops {
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F): SiLU(gate) * up
   /// (B, S, F): GELU(gate) * up, or another gated unit of LlamaSpec::activation
   using Geglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;
-  /// The resolved operators of one gated MLP, including adapters.
+  /// The resolved operators of one MLP, including adapters.
   struct MlpParts {
-    Linear::Fn gate, up, down;
+    Linear::Fn gate, up, down;                                        ///< gate null: the MLP has none
     std::function<Tensor(const Tensor& gate, const Tensor& up)> glu;  ///< swiglu, or geglu
   };
   /// down(glu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
   /// these linears: a base that calls the parts keeps their edits. feature::geglu: activations other than
-  /// SiLU. feature::biases: an MLP with biases.
+  /// SiLU. feature::ungated: an MLP without a gate, whose `glu` ignores the undefined first tensor.
+  /// feature::biases: an MLP with biases.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
   /// entries of `part`, and applies the soft cap.

@@ -45,8 +45,9 @@ enum class NormKind : uint8_t { rmsnorm, layernorm, layernorm_without_parameters
 enum class NormPlacement : uint8_t { before, after, both };
 /// Activation of the gate of an MLP. silu: SwiGLU. gelu: GEGLU (arXiv:2002.05202). gelu_tanh: GEGLU with the
 /// approximation of GELU by tanh (arXiv:1606.08415). clamped_silu: x sigmoid(1.702 x) of a gate up to 7,
-/// times 1 + up within [-7, 7], as gpt-oss (arXiv:2508.10925).
-enum class Activation : uint8_t { silu, gelu, gelu_tanh, clamped_silu };
+/// times 1 + up within [-7, 7], as gpt-oss (arXiv:2508.10925). relu2: the MLP has no gate, and computes
+/// down(relu(up(x))^2) (arXiv:2109.08668), as Nemotron-H.
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, clamped_silu, relu2 };
 /// RMSNorm of queries and keys before their rotation. per_head: of each head, as Qwen 3 (arXiv:2505.09388).
 /// whole: of all heads together, as OLMo 2.
 enum class QkNorm : uint8_t { none, per_head, whole };
@@ -114,6 +115,8 @@ struct Mamba2 {
   int64_t kernel = 4;            ///< positions of the short convolution
   bool convolution_bias = true;  ///< bias of the convolution
   bool projection_bias = false;  ///< biases of the first and the last matrix
+  bool norm_by_group = false;    ///< RMSNorm of the values of each group; false: of all values, as Granite 4
+  double min_step = 0;           ///< a smaller time step is replaced by this, as Nemotron-H has
   bool operator==(const Mamba2&) const = default;
 
   int64_t values() const { return heads * head_dim; }
@@ -175,7 +178,8 @@ struct LlamaSpec {
   bool experts_beside_mlp = false;
   bool normalize_router = true;  ///< the weights of a token's experts add up to 1
   Router router;
-  std::vector<int64_t> dense_layers;  ///< layers that have an MLP although `n_experts` is set
+  std::vector<int64_t> dense_layers;        ///< layers that have an MLP although `n_experts` is set
+  std::vector<int64_t> layers_without_mlp;  ///< x + f(norm(x)) alone, as Nemotron-H has
   bool tie_embeddings = true;
   double init_std = 0.02;
   std::string checkpoint;  ///< folder with config.json and safetensors, which set every field above
@@ -206,7 +210,11 @@ struct LlamaSpec {
   /// Window of the attention of a layer; 0: none.
   int64_t window_of(int64_t layer) const;
   bool rotates(int64_t layer) const;
+  /// Whether the layer has an MLP or experts.
+  bool has_mlp(int64_t layer) const;
   bool has_experts(int64_t layer) const;
+  /// Whether MLPs and experts have a gate.
+  bool has_gate() const { return activation != Activation::relu2; }
   bool operator==(const LlamaSpec&) const = default;
 };
 

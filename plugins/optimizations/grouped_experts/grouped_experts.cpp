@@ -1,9 +1,9 @@
 // The experts of a mixture as three products (MegaBlocks, arXiv:2211.15841): gate, up and down of all
-// experts at once, with one gated unit over all rows between them. On an NVIDIA GPU from Hopper on, a
-// product in bf16 is LibTorch's grouped kernel. It reads the number of rows of each expert from the
-// device, so the host does not wait for the router. Elsewhere a product is a loop over the experts. The
-// gated unit is still one call, and autograd has three nodes for all experts. The matrices of the experts
-// lie in one memory, where the kernel reads them. They stay separate parameters.
+// experts at once, with one gated unit over all rows between them. Experts without a gate have two products.
+// On an NVIDIA GPU from Hopper on, a product in bf16 is LibTorch's grouped kernel. It reads the number of
+// rows of each expert from the device, so the host does not wait for the router. Elsewhere a product is a
+// loop over the experts. The gated unit is still one call, and autograd has three nodes for all experts. The
+// matrices of the experts lie in one memory, where the kernel reads them. They stay separate parameters.
 //
 // It pays with many experts that have few rows each. If each expert has enough rows to fill the device, the
 // products take most of the time, and the plugin does not change them.
@@ -39,6 +39,7 @@ class GroupedExperts final : public Plugin {
     if (model.expert_bias)
       throw Error("grouped_experts does not support expert_bias: its products have no biases",
                   "remove the rung");
+    gated_ = model.has_gate();
     recipe.ops.linear.demand(feature::plain_products);
     recipe.ops.mlp.demand(feature::plain_products);
     take_gated_units(recipe.ops.swiglu);
@@ -61,7 +62,7 @@ class GroupedExperts final : public Plugin {
     }
   };
   struct Mixture {
-    Linear gate, up, down;
+    Linear gate, up, down;  ///< gate without matrices: the experts have no gate
     bool ends_on_host = true;
     const Module* gated_unit = nullptr;  ///< of its first expert
   };
@@ -76,6 +77,8 @@ class GroupedExperts final : public Plugin {
               },
               {.trace = Trace::aten, .capturable = true});
   }
+
+  static Tensor squared_relu(const Tensor& /*gate*/, const Tensor& up) { return at::relu(up).square(); }
 
   void find_mixtures(Run& run) {
     for (const auto& chunk : run.chunks())
@@ -96,7 +99,8 @@ class GroupedExperts final : public Plugin {
     Mixture& mixture = mixtures_[&*module];
     std::vector<Param*> all;
     for (const auto& expert : unit.children) {
-      std::vector<Linear*> places = {&mixture.gate, &mixture.up, &mixture.down};
+      std::vector<Linear*> places = {&mixture.up, &mixture.down};
+      if (gated_) places.insert(places.begin(), &mixture.gate);
       size_t next = 0;
       for (const Module& part : expert->modules) {
         if ((part.role == "swiglu" || part.role == "geglu") && mixture.gated_unit == nullptr)
@@ -143,14 +147,17 @@ class GroupedExperts final : public Plugin {
     const auto found = mixtures_.find(&module);
     if (found == mixtures_.end()) return {};
     const Mixture& mixture = found->second;
-    return [&mixture, gated = gated_units_.at(mixture.gated_unit)](const Tensor& rows, const Tensor& counts,
-                                                                   const Batch&) {
+    const std::function<Tensor(const Tensor&, const Tensor&)> unit =
+        gated_ ? gated_units_.at(mixture.gated_unit) : squared_relu;
+    return [&mixture, unit, gated = gated_](const Tensor& rows, const Tensor& counts, const Batch&) {
       Tensor ends = counts.cumsum(0).to(at::kInt);
       if (mixture.ends_on_host && !is_forecast(ends)) ends = ends.cpu();
-      return mixture.down(gated(mixture.gate(rows, ends), mixture.up(rows, ends)), ends);
+      const Tensor gate = gated ? mixture.gate(rows, ends) : Tensor();
+      return mixture.down(unit(gate, mixture.up(rows, ends)), ends);
     };
   }
 
+  bool gated_ = true;
   std::map<const Module*, Mixture> mixtures_;  // addresses are stable
   std::map<const Module*, std::function<Tensor(const Tensor&, const Tensor&)>> gated_units_;
 };
