@@ -39,40 +39,65 @@ Tensor beside_sinks(const AttentionOut& attended, const Param& sinks) {
   return attended.out * kept_BHS.unsqueeze(-1).to(attended.out.scalar_type());
 }
 
-/// Splits the product of a matrix that makes a gate after the query of each head: the queries and the gate,
-/// both (B, S, H K).
-std::array<Tensor, 2> queries_and_gate(const Tensor& product, int64_t head_dim) {
-  const auto parts_BSHK = product.unflatten(-1, {-1, 2 * head_dim}).chunk(2, -1);
-  return {parts_BSHK[0].flatten(2), at::sigmoid(parts_BSHK[1].flatten(2))};
-}
+Tensor flat(const Tensor& heads_BGSK) { return heads_BGSK.transpose(1, 2).flatten(2); }
 
 struct Attention {
-  Ops::Linear::Fn wq, wk, wv, wo;  ///< wv null: values are the product of wk
+  Ops::Linear::Fn wq, wk, wv, wo;  ///< wk null: keys and values follow the input; wv null: those of wk
   Heads q, k, v;
-  bool gated;  ///< wq also makes a gate: queries_and_gate
+  bool gated;  ///< wq also makes a gate
   int64_t head_dim;
   Ops::Position::Fn position;
   Ops::Attention::Fn attention;
   AttentionForwardBackward halves;
   AttentionArgs args;
   const Param* sinks;  ///< (H); null: none
+  int64_t key_width;   ///< G K
+
+  /// Keys, normalized and rotated, and values (B, S, 2 G K).
+  Tensor keys_and_values(const Tensor& x_BSD, const Batch& batch) const {
+    const Tensor keys = wk(x_BSD), k_BGSK = k(keys);
+    const Tensor rotated_BGSK = position(k_BGSK.narrow(1, 0, 0), k_BGSK, batch)[1];
+    return at::cat({flat(rotated_BGSK), flat(v(wv ? wv(x_BSD) : keys))}, -1);
+  }
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    Tensor keys = wk(x_BSD), queries = wq(x_BSD), gate_BSD;
-    if (gated) {
-      const auto both = queries_and_gate(queries, head_dim);
-      queries = both[0], gate_BSD = both[1];
-    }
+    if (!wk) return with_given_keys(x_BSD, batch);
+    Tensor keys = wk(x_BSD);
+    auto [queries, gate_BSD] = queries_and_gate(x_BSD);
     const Tensor keys_as_values = wv ? Tensor() : keys;
     // Rotations are new tensors, so the products are freed before attention.
     const auto [q_BHSK, k_BGSK] = position(q(std::exchange(queries, {})), k(std::exchange(keys, {})), batch);
-    const Tensor v_BGSK = v(wv ? wv(x_BSD) : keys_as_values);
+    return attend(q_BHSK, k_BGSK, v(wv ? wv(x_BSD) : keys_as_values), gate_BSD, batch);
+  }
+
+ private:
+  /// Both (B, S, H K). wq makes the gate of a head after its query.
+  std::array<Tensor, 2> queries_and_gate(const Tensor& x_BSD) const {
+    const Tensor product = wq(x_BSD);
+    if (!gated) return {product, Tensor()};
+    const auto parts_BSHK = product.unflatten(-1, {-1, 2 * head_dim}).chunk(2, -1);
+    return {parts_BSHK[0].flatten(2), at::sigmoid(parts_BSHK[1].flatten(2))};
+  }
+
+  Tensor with_given_keys(const Tensor& given, const Batch& batch) const {
+    const auto parts = given.split_with_sizes({given.size(-1) - 2 * key_width, key_width, key_width}, -1);
+    auto [queries, gate_BSD] = queries_and_gate(parts[0].contiguous());
+    const Tensor unrotated_BHSK = q(std::exchange(queries, {}));
+    const Tensor q_BHSK = position(unrotated_BHSK, unrotated_BHSK.narrow(1, 0, 0), batch)[0];
+    const auto heads = [&](const Tensor& part) {
+      return plain::split_in_heads(part.contiguous().to(q_BHSK.scalar_type()), head_dim);
+    };
+    return attend(q_BHSK, heads(parts[1]), heads(parts[2]), gate_BSD, batch);
+  }
+
+  Tensor attend(const Tensor& q_BHSK, const Tensor& k_BGSK, const Tensor& v_BGSK, const Tensor& gate_BSD,
+                const Batch& batch) const {
     AttentionArgs of_batch = args;
     of_batch.segments = batch.segments;
     of_batch.halves = &halves;
     const AttentionOut attended = attention(q_BHSK, k_BGSK, v_BGSK, of_batch);
     const Tensor out_BHSK = sinks == nullptr ? attended.out : beside_sinks(attended, *sinks);
-    const Tensor out_BSD = out_BHSK.transpose(1, 2).flatten(2);
+    const Tensor out_BSD = flat(out_BHSK);
     return wo(gated ? out_BSD * gate_BSD : out_BSD);
   }
 };
@@ -82,26 +107,35 @@ class AttentionDeclaration {
   AttentionDeclaration(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
       : spec_(spec), params_(params), dtype_(dtype) {}
 
-  std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
-    auto unit = make_unit(path, UnitRole::attention, layer);
-    const int64_t head_dim = spec_.head_size(layer);
-    const int64_t queries = spec_.n_heads * head_dim, keys = spec_.kv_heads(layer) * head_dim;
-    const bool biased = spec_.attention_bias != AttentionBias::none, gated = spec_.attention_gate;
-    const Module& q =
-        linear(*unit, path + ".q_proj", gated ? 2 * queries : queries, spec_.dim, {"heads", "model"}, biased);
-    const Module& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
-    const Module* v = spec_.keys_as_values(layer)
-                          ? nullptr
-                          : &linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
-    const Module& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"},
-                             spec_.attention_bias == AttentionBias::all);
-    const Module* q_norm = head_norm(*unit, path + ".q_norm", head_dim, queries, "heads");
-    const Module* k_norm = head_norm(*unit, path + ".k_norm", head_dim, keys, "kv_heads");
+  /// Declares the modules of a layer's attention in `unit`: those of queries and output, those of keys and
+  /// values, or all of them.
+  std::function<Attention(const Binder&)> parts(Unit& unit, const std::string& path, bool queries,
+                                                bool keys) {
+    const int64_t layer = unit.layer, head_dim = spec_.head_size(layer);
+    const int64_t query_width = spec_.n_heads * head_dim, key_width = spec_.kv_heads(layer) * head_dim;
+    const bool gated = spec_.attention_gate;
+    const auto in = [&](bool there, const char* name, int64_t rows, const char* axis) {
+      return there ? &linear(unit, path + name, {rows, spec_.dim}, {axis, "model"},
+                             spec_.attention_bias != AttentionBias::none)
+                   : nullptr;
+    };
+    const Module* q = in(queries, ".q_proj", gated ? 2 * query_width : query_width, "heads");
+    const Module* k = in(keys, ".k_proj", key_width, "kv_heads");
+    const Module* v = in(keys && !spec_.keys_as_values(layer), ".v_proj", key_width, "kv_heads");
+    const Module* o = queries ? &linear(unit, path + ".o_proj", {spec_.dim, query_width}, {"model", "heads"},
+                                        spec_.attention_bias == AttentionBias::all)
+                              : nullptr;
+    const Module* q_norm =
+        queries ? head_norm(unit, path + ".q_norm", head_dim, query_width, "heads") : nullptr;
+    const Module* k_norm =
+        keys ? head_norm(unit, path + ".k_norm", head_dim, key_width, "kv_heads") : nullptr;
+    const auto module = [&](bool there, const std::string& name, const char* role) {
+      return there ? &unit.modules.emplace_back(Module{name, role, layer, {}}) : nullptr;
+    };
     const Module* position =
-        spec_.rotates(layer) ? &unit->modules.emplace_back(Module{path + ".rotary", "position", layer, {}})
-                             : nullptr;
-    const Module& attend = unit->modules.emplace_back(Module{path, "attention", layer, {}});
-    const Param* sinks = this->sinks(*unit);
+        module(spec_.rotates(layer), path + (queries ? ".rotary" : ".rotary_of_keys"), "position");
+    const Module* attend = module(queries, path, "attention");
+    const Param* sinks = queries ? this->sinks(unit) : nullptr;
     const AttentionArgs args{.scale = spec_.score_scale(layer),
                              .lse = sinks != nullptr,
                              .window = spec_.window_of(layer),
@@ -110,28 +144,31 @@ class AttentionDeclaration {
     const auto position_of = [position, layer, spec = spec_](const Binder& bind) -> Ops::Position::Fn {
       return position == nullptr ? without_position : rotation_of(spec, layer, bind.position(*position));
     };
-    unit->build = [&, v, q_norm, k_norm, sinks, position_of, head_dim, args, gated, of = spec_.qk_norm,
-                   of_values = spec_.value_norm ? QkNorm::per_head : QkNorm::none,
-                   norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) -> UnitFunction {
+    return [=, of = spec_.qk_norm, of_values = spec_.value_norm ? QkNorm::per_head : QkNorm::none,
+            norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) {
+      const auto linear = [&](const Module* module) {
+        return module == nullptr ? Ops::Linear::Fn() : bind.linear(*module);
+      };
       const auto heads = [&](const Module* norm) {
         return in_heads(head_dim, norm == nullptr ? Ops::Norm::Fn() : bind.norm(*norm), of, norms);
       };
-      return Attention{bind.linear(q),
-                       bind.linear(k),
-                       v == nullptr ? Ops::Linear::Fn() : bind.linear(*v),
-                       bind.linear(o),
-                       heads(q_norm),
-                       heads(k_norm),
-                       in_heads(head_dim, without_weight, of_values, norms),
-                       gated,
-                       head_dim,
-                       position_of(bind),
-                       bind.attention(attend),
-                       bind.attention_forward_backward(attend),
-                       args,
-                       sinks};
+      return Attention{
+          linear(q),
+          linear(k),
+          linear(v),
+          linear(o),
+          heads(q_norm),
+          heads(k_norm),
+          in_heads(head_dim, without_weight, of_values, norms),
+          gated,
+          head_dim,
+          position_of(bind),
+          attend == nullptr ? Ops::Attention::Fn() : bind.attention(*attend),
+          attend == nullptr ? AttentionForwardBackward() : bind.attention_forward_backward(*attend),
+          args,
+          sinks,
+          key_width};
     };
-    return unit;
   }
 
  private:
@@ -144,11 +181,11 @@ class AttentionDeclaration {
     return &sinks;
   }
 
-  const Module& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
+  const Module& linear(Unit& unit, const std::string& path, std::vector<int64_t> shape,
                        std::vector<std::string> axes, bool biased) {
     return add_linear(
         unit, params_, path,
-        {.shape = {out, in}, .axes = std::move(axes), .init = normal(spec_.init_std), .dtype = dtype_},
+        {.shape = std::move(shape), .axes = std::move(axes), .init = normal(spec_.init_std), .dtype = dtype_},
         biased);
   }
 
@@ -170,6 +207,20 @@ class AttentionDeclaration {
 
 std::unique_ptr<Unit> declare_attention(const LlamaSpec& spec, Params& params, const std::string& path,
                                         int64_t layer, at::ScalarType dtype) {
-  return AttentionDeclaration(spec, params, dtype).attention(path, layer);
+  auto unit = make_unit(path, UnitRole::attention, layer);
+  AttentionDeclaration declare(spec, params, dtype);
+  unit->build = declare.parts(*unit, path, /*queries=*/true, /*keys=*/!spec.shares_kv(layer));
+  return unit;
+}
+
+std::function<UnitFunction(const Binder&)> declare_shared_keys(const LlamaSpec& spec, Params& params,
+                                                               Unit& block, at::ScalarType dtype) {
+  AttentionDeclaration declare(spec, params, dtype);
+  return [parts = declare.parts(block, block.path + ".self_attn", /*queries=*/false, /*keys=*/true)](
+             const Binder& bind) -> UnitFunction {
+    return [keys = parts(bind)](const Tensor& x_BSD, const Batch& batch) {
+      return keys.keys_and_values(x_BSD, batch);
+    };
+  };
 }
 }  // namespace optrush

@@ -8,12 +8,14 @@
 
 #include "model/attention.h"
 #include "model/binder.h"
+#include "model/carried.h"
 #include "model/declare.h"
 #include "model/delta_net.h"
 #include "model/experts.h"
 #include "model/latent_attention.h"
 #include "model/mamba.h"
 #include "model/operators.h"
+#include "model/per_layer_inputs.h"
 #include "model/rotary.h"
 #include "optrush/recipe.h"
 #include "params/init.h"
@@ -32,6 +34,13 @@ UnitFunction scaled(UnitFunction function, double factor) {
   };
 }
 
+UnitFunction with_inputs(UnitFunction embed, PerLayerInputs inputs) {
+  return [embed = std::move(embed), inputs = std::move(inputs)](const Tensor& x, const Batch& batch) {
+    const Tensor embedded_BSD = embed(x, batch);
+    return at::cat({embedded_BSD, inputs(embedded_BSD, batch)}, -1);
+  };
+}
+
 UnitFunction normed(UnitFunction function, Ops::Norm::Fn norm, const NormArgs& args) {
   return [=, function = std::move(function), norm = std::move(norm)](const Tensor& x, const Batch& batch) {
     return norm(function(x, batch), args);
@@ -47,8 +56,33 @@ struct Block {
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [stream_BSD, first_BSD] = attention_norm(x_BSD, {}, norm);
     const auto [h_BSD, second_BSD] = mlp_norm(stream_BSD, attention(first_BSD, batch), norm);
-    const Tensor out_BSD = h_BSD + mlp(second_BSD, batch);
+    return scaled(h_BSD + mlp(second_BSD, batch));
+  }
+
+  Tensor scaled(const Tensor& out_BSD) const {
     return scale == nullptr ? out_BSD : out_BSD * scale->value().to(out_BSD.scalar_type());
+  }
+};
+
+/// A block of a model whose stream carries more than the hidden state.
+struct CarryingBlock {
+  Block plain;  ///< with the parts that it has in common with other blocks
+  CarriedStream stream;
+  UnitFunction keys;  ///< makes keys and values for itself and later layers; null: it does not
+  bool reads_keys;    ///< its attention gets keys and values beside its input
+  PerLayerStep step;  ///< null: none
+
+  Tensor operator()(const Tensor& given, const Batch& batch) const {
+    Carried parts = stream.split(given);
+    const auto [stream_BSD, first_BSD] = plain.attention_norm(parts.hidden_BSD, {}, plain.norm);
+    if (keys) stream.keys_values(parts) = keys(first_BSD, batch);
+    const Tensor attended_BSD =
+        plain.attention(reads_keys ? at::cat({first_BSD, stream.keys_values(parts)}, -1) : first_BSD, batch);
+    const auto [h_BSD, second_BSD] = plain.mlp_norm(stream_BSD, attended_BSD, plain.norm);
+    Tensor out_BSD = h_BSD + plain.mlp(second_BSD, batch);
+    if (step) out_BSD = out_BSD + step(out_BSD, parts.input_BSP);
+    parts.hidden_BSD = plain.scaled(out_BSD);
+    return stream.joined(parts);
   }
 };
 
@@ -95,11 +129,12 @@ class LlamaDeclaration {
         unit->modules.emplace_back(Module{"model.embed_tokens", "embedding", -1, {&weight}});
     // Rounded like in transformers, for Gemma.
     const auto scale = at::scalar_tensor(spec_.embedding_scale, dtype_).item<double>();
-    unit->build = [&module, scale](const Binder& bind) -> UnitFunction {
+    const auto inputs = declare_per_layer_inputs(spec_, params_, *unit, dtype_);
+    unit->build = [&module, scale, inputs](const Binder& bind) -> UnitFunction {
       const UnitFunction embed = [embedding = bind.embedding(module)](const Tensor&, const Batch& batch) {
         return embedding(batch.tokens);
       };
-      return scaled(embed, scale);
+      return inputs ? with_inputs(scaled(embed, scale), inputs(bind)) : scaled(embed, scale);
     };
     return unit;
   }
@@ -139,10 +174,15 @@ class LlamaDeclaration {
     const Module* second = weighed ? &norm(*unit, second_path, "add_norm") : nullptr;
     const Module* after_mlp =
         both ? &norm(*unit, unit->path + ".post_feedforward_layernorm", "norm") : nullptr;
+    const bool shares = spec_.shares_kv(layer);
+    const auto keys = shares && spec_.kv_layer(layer) == layer
+                          ? declare_shared_keys(spec_, params_, *unit, dtype_)
+                          : nullptr;
     const Parts parts = add_parts(*unit);
+    const auto step = declare_per_layer_step(spec_, params_, *unit, dtype_);
     const Param* scale = layer_scale(*unit);
-    unit->build = [&, second, scale, added = added_by(parts, after_attention, after_mlp),
-                   args = norm_args()](const Binder& bind) -> UnitFunction {
+    const auto plain = [&, second, scale, added = added_by(parts, after_attention, after_mlp),
+                        args = norm_args()](const Binder& bind) {
       auto [attention, mlp] = added(bind);
       return Block{bind.add_norm(first),
                    second == nullptr ? add_norm_without_weight : bind.add_norm(*second),
@@ -151,6 +191,12 @@ class LlamaDeclaration {
                    args,
                    scale};
     };
+    unit->build = plain;
+    if (spec_.carries())
+      unit->build = [=, stream = CarriedStream(spec_, layer)](const Binder& bind) -> UnitFunction {
+        return CarryingBlock{plain(bind), stream, keys ? keys(bind) : nullptr, shares,
+                             step ? step(bind) : nullptr};
+      };
     return unit;
   }
 
@@ -192,9 +238,9 @@ class LlamaDeclaration {
 
   std::unique_ptr<Unit> mlp(const std::string& block, int64_t layer) {
     const std::string path = block + ".mlp";
-    if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape());
-    MlpShape expert = mlp_shape();
-    if (spec_.expert_ffn_dim != 0) expert.ffn_dim = spec_.expert_ffn_dim;
+    if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape(layer));
+    MlpShape expert = mlp_shape(layer);
+    expert.ffn_dim = spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim;
     expert.biased = spec_.expert_bias;
     const MixtureShape shape{.expert = expert,
                              .router = normal(spec_.init_std),
@@ -206,7 +252,7 @@ class LlamaDeclaration {
                              .shared_gate = spec_.shared_expert_gate,
                              .scaled = spec_.experts_beside_mlp};
     return spec_.experts_beside_mlp
-               ? declare_experts_beside_mlp(params_, block, layer, shape, mlp_shape(), norm_args())
+               ? declare_experts_beside_mlp(params_, block, layer, shape, mlp_shape(layer), norm_args())
                : declare_mixture(params_, path, layer, shape);
   }
 
@@ -254,9 +300,9 @@ class LlamaDeclaration {
 
   static std::string block_path(int64_t layer) { return "model.layers." + std::to_string(layer); }
 
-  MlpShape mlp_shape() const {
+  MlpShape mlp_shape(int64_t layer) const {
     return {.dim = spec_.dim,
-            .ffn_dim = spec_.ffn_dim,
+            .ffn_dim = spec_.mlp_width(layer),
             .gate_and_up = normal(spec_.init_std),
             .down = normal(spec_.init_std),
             .activation = spec_.activation,
