@@ -131,12 +131,13 @@ void read_full_heads(const ConfigFields& config, Json& fields) {
 
 void read_gemma4(const ConfigFields& config, Json& fields) {
   check_constant(config, "use_bidirectional_attention", "vision", "but this program trains causal models");
-  constexpr int64_t kWidthOfInputs = 256;
-  if (const Json width = config.value("hidden_size_per_layer_input", "integer", kWidthOfInputs); width != 0)
-    config.refuse("'hidden_size_per_layer_input' is " + shown(width) +
-                      ": per-layer embeddings, as Gemma 4 E2B and E4B have, are not supported",
-                  "supported value: 0, as Gemma 4 31B has");
-  check_constant(config, "num_kv_shared_layers", 0, "but layers do not use keys of other layers");
+  constexpr int64_t kWidthOfInputs = 256, kTokens = 262144;
+  fields["per_layer_input_dim"] = config.value("hidden_size_per_layer_input", "integer", kWidthOfInputs);
+  if (fields["per_layer_input_dim"] != 0)
+    fields["per_layer_vocab_size"] = config.value("vocab_size_per_layer_input", "integer", kTokens);
+  fields["kv_shared_layers"] = config.value("num_kv_shared_layers", "integer", 0);
+  if (fields["kv_shared_layers"] != 0)
+    fields["double_wide_mlp"] = config.value("use_double_wide_mlp", "boolean", false);
   if (config.value("enable_moe_block", "boolean", false)) {
     fields["experts_beside_mlp"] = true;
     fields["n_experts"] = config.value("num_experts", "integer");
@@ -167,7 +168,10 @@ void write_gemma4(const LlamaSpec& spec, Json& config) {
   config["num_experts"] = spec.n_experts == 0 ? Json() : Json(spec.n_experts);
   config["top_k_experts"] = spec.experts_per_token;
   config["moe_intermediate_size"] = spec.expert_ffn_dim;
-  for (const char* absent : {"hidden_size_per_layer_input", "num_kv_shared_layers"}) config[absent] = 0;
+  config["hidden_size_per_layer_input"] = spec.per_layer_input_dim;
+  config["vocab_size_per_layer_input"] = spec.per_layer_vocab();
+  config["num_kv_shared_layers"] = spec.kv_shared_layers;
+  config["use_double_wide_mlp"] = spec.double_wide_mlp;
 }
 
 void read_smollm3(const ConfigFields& config, Json& fields) {

@@ -63,6 +63,10 @@ const Decoder* decoder_of(const std::string& dtype) {
   return it == known.end() ? nullptr : &it->second;
 }
 
+bool begins_with_one(const std::string& name, const std::vector<std::string>& beginnings) {
+  return std::ranges::any_of(beginnings, [&](const auto& beginning) { return name.starts_with(beginning); });
+}
+
 /// Whether two tensors of equal shape hold the same numbers, each stored as F64, F32, F16 or BF16. Tensors of
 /// other types must have equal type and bytes.
 bool same_numbers(const StoredNumbers& a, const StoredNumbers& b) {
@@ -291,7 +295,7 @@ std::vector<std::string> CheckpointFiles::unknown(const std::vector<std::string>
   for (const auto& [name, stored] : stored_) {
     // Rotary tables that older versions stored, and the second copy of a tied embedding.
     const bool redundant = name.ends_with(".rotary_emb.inv_freq") || name == kHead ||
-                           (!ignored.beginning.empty() && name.starts_with(ignored.beginning)) ||
+                           begins_with_one(name, ignored.beginnings) ||
                            (ignored.beside_language_model &&
                             std::ranges::none_of(split(stored.entry->name, "."), is_text_model));
     if (!known.contains(name) && !redundant) unknown.push_back(name);
@@ -319,7 +323,8 @@ std::string parameter_name(std::string_view stored) {
   // A user's class that stores the model as self.model.
   if (starts_with(parts, {"model", "model"}) || starts_with(parts, {"model", "lm_head"}))
     parts.erase(parts.begin());
-  for (const char* of_model : {"layers", "embed_tokens", "norm"})
+  for (const char* of_model : {"layers", "embed_tokens", "norm", "embed_tokens_per_layer",
+                               "per_layer_model_projection", "per_layer_projection_norm"})
     if (starts_with(parts, {of_model})) parts.insert(parts.begin(), "model");
   const bool of_mixtral = std::ranges::count(parts, kNameParts[0].theirs) != 0;
   for (auto& part : parts)

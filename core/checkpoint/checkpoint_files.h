@@ -16,7 +16,7 @@ std::vector<NamedShape> llama_parameters(const LlamaSpec&);
 
 /// Tensors of a folder that the model does not read.
 struct IgnoredTensors {
-  std::string beginning = {};  ///< of their parameter names; "": none
+  std::vector<std::string> beginnings = {};  ///< of their parameter names
   bool beside_language_model =
       false;  ///< tensors of encoders: no name part is "language_model" or "text_model"
 };

@@ -155,6 +155,18 @@ Json size_or(const ConfigFields& config, const char* key, int64_t otherwise, con
 }
 }  // namespace
 
+IgnoredTensors HuggingFaceModel::ignored_tensors() const {
+  const auto layer = [](int64_t number) { return "model.layers." + std::to_string(number) + "."; };
+  IgnoredTensors ignored{.beside_language_model = !whole.empty()};
+  if (storage.prediction_layer) ignored.beginnings.push_back(layer(llama.n_layers));
+  if (*storage.ignored != '\0') ignored.beginnings.emplace_back(storage.ignored);
+  // Files of Gemma 4 have matrices and norms that layers with shared keys and values do not use.
+  for (int64_t shared = llama.n_layers - llama.kv_shared_layers; shared < llama.n_layers; ++shared)
+    for (const char* unused : {"k_proj.", "v_proj.", "k_norm.", "v_norm."})
+      ignored.beginnings.push_back(layer(shared) + "self_attn." + unused);
+  return ignored;
+}
+
 ConfigFields text_fields(const fs::path& folder) {
   ConfigFields whole(folder / "config.json");
   return has_encoders(whole) ? text_part(whole, folder) : whole;

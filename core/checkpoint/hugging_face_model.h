@@ -16,10 +16,7 @@ struct HuggingFaceModel {
   int64_t max_positions = 0;  ///< "max_position_embeddings": number of positions that it was trained on
   std::string whole = {};     ///< the class with encoders of which this is the text model; "": there is none
 
-  IgnoredTensors ignored_tensors() const {
-    const std::string last = "model.layers." + std::to_string(llama.n_layers) + ".";
-    return {storage.prediction_layer ? last : storage.ignored, !whole.empty()};
-  }
+  IgnoredTensors ignored_tensors() const;
 };
 
 /// The fields of the text model in the config.json of a folder: "text_config", if the model also has encoders

@@ -67,21 +67,22 @@ class Shapes {
     const int64_t queries = spec_.n_heads * head_dim, keys = spec_.kv_heads(layer) * head_dim;
     const bool biased = spec_.attention_bias != AttentionBias::none;
     matrix(path + ".q_proj", spec_.attention_gate ? 2 * queries : queries, spec_.dim, biased);
-    matrix(path + ".k_proj", keys, spec_.dim, biased);
-    if (!spec_.keys_as_values(layer)) matrix(path + ".v_proj", keys, spec_.dim, biased);
+    const bool own_keys = spec_.kv_layer(layer) == layer;
+    if (own_keys) matrix(path + ".k_proj", keys, spec_.dim, biased);
+    if (own_keys && !spec_.keys_as_values(layer)) matrix(path + ".v_proj", keys, spec_.dim, biased);
     matrix(path + ".o_proj", spec_.dim, queries, spec_.attention_bias == AttentionBias::all);
     if (spec_.qk_norm == QkNorm::none) return;
     const bool per_head = spec_.qk_norm == QkNorm::per_head;
     vector(path + ".q_norm.weight", per_head ? head_dim : queries);
-    vector(path + ".k_norm.weight", per_head ? head_dim : keys);
+    if (own_keys) vector(path + ".k_norm.weight", per_head ? head_dim : keys);
   }
   void mlp(const std::string& path, int64_t ffn_dim, bool biased = false) {
     if (spec_.has_gate()) matrix(path + ".gate_proj", ffn_dim, spec_.dim, biased);
     matrix(path + ".up_proj", ffn_dim, spec_.dim, biased);
     matrix(path + ".down_proj", spec_.dim, ffn_dim, biased);
   }
-  void experts_beside_mlp(const std::string& block) {
-    mlp(block + ".mlp", spec_.ffn_dim);
+  void experts_beside_mlp(const std::string& block, int64_t layer) {
+    mlp(block + ".mlp", spec_.mlp_width(layer));
     matrix(block + ".gate.proj", spec_.n_experts, spec_.dim);
     vector(block + ".gate.scale", spec_.dim);
     vector(block + ".gate.per_expert_scale", spec_.n_experts);
@@ -114,11 +115,23 @@ class Shapes {
     if (before && after) norm(path + ".pre_feedforward_layernorm");
     mixer(path, layer);
     if (!spec_.has_experts(layer))
-      mlp(path + ".mlp", spec_.ffn_dim);
+      mlp(path + ".mlp", spec_.mlp_width(layer));
     else
-      spec_.experts_beside_mlp ? experts_beside_mlp(path) : experts(path + ".mlp");
+      spec_.experts_beside_mlp ? experts_beside_mlp(path, layer) : experts(path + ".mlp");
     if (after) norm(path + ".post_feedforward_layernorm");
+    if (const int64_t width = spec_.per_layer_input_dim; width != 0) {
+      matrix(path + ".per_layer_input_gate", width, spec_.dim);
+      matrix(path + ".per_layer_projection", spec_.dim, width);
+      vector(path + ".post_per_layer_input_norm.weight", spec_.dim);
+    }
     if (spec_.layer_scale) vector(path + ".layer_scalar", 1);
+  }
+  void per_layer_inputs() {
+    const int64_t width = spec_.per_layer_input_dim, all = spec_.n_layers * width;
+    if (width == 0) return;
+    matrix("model.embed_tokens_per_layer", spec_.per_layer_vocab(), all);
+    matrix("model.per_layer_model_projection", all, spec_.dim);
+    vector("model.per_layer_projection_norm.weight", width);
   }
   std::vector<NamedShape> take() { return std::move(all_); }
 
@@ -133,6 +146,7 @@ class Shapes {
 std::vector<NamedShape> llama_parameters(const LlamaSpec& spec) {
   Shapes shapes(spec);
   shapes.matrix("model.embed_tokens", spec.vocab_size, spec.dim);
+  shapes.per_layer_inputs();
   for (int64_t layer = 0; layer < spec.n_layers; ++layer) shapes.block(layer);
   shapes.norm("model.norm");
   if (!spec.tie_embeddings) shapes.matrix("lm_head", spec.vocab_size, spec.dim);

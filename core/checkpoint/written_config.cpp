@@ -69,6 +69,7 @@ LlamaSpec in_one_form(LlamaSpec llama) {
   if (std::abs(llama.score_scale() / usual - 1) < 1e-14) llama.attention_scale = 0;
   if (llama.full_attention.head_dim == llama.head_dim) llama.full_attention.head_dim = 0;
   if (llama.full_attention.kv_heads == llama.n_kv_heads) llama.full_attention.kv_heads = 0;
+  if (llama.per_layer_vocab_size == llama.vocab_size) llama.per_layer_vocab_size = 0;
   if (llama.window_rope_theta == llama.rope_theta && !llama.rope_scaling.rescales() &&
       !llama.has_mixed_heads())
     llama.window_rope_theta = 0;

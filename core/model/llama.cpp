@@ -1,96 +1,43 @@
-// Llama (arXiv:2302.13971) with grouped-query attention (arXiv:2305.13245), and the decoders that LlamaSpec
-// describes as variants of it. Variants are chosen when a unit is built. Shapes: B batch, S sequence, D model
-// width, H query heads, G key/value heads, K head width, F feed-forward width, V vocabulary.
+// Llama (arXiv:2302.13971), and the decoders that LlamaSpec describes as variants of it. Variants are chosen
+// when a unit is built. Shapes: B batch, S sequence, D model width.
 #include "model/kinds.h"
 
 #include <ATen/Functions.h>
 
 #include <utility>
 
+#include "model/attention.h"
 #include "model/binder.h"
+#include "model/carried.h"
 #include "model/declare.h"
 #include "model/delta_net.h"
 #include "model/experts.h"
 #include "model/latent_attention.h"
 #include "model/mamba.h"
 #include "model/operators.h"
+#include "model/per_layer_inputs.h"
 #include "model/rotary.h"
 #include "optrush/recipe.h"
 #include "params/init.h"
 
 namespace optrush {
 namespace {
-/// Maps the product of a matrix (B, S, H K) to heads (B, H, S, K).
-using Heads = std::function<Tensor(const Tensor& product)>;
-
-/// Without a norm, or with an RMSNorm of each head, or of all heads together.
-Heads in_heads(int64_t head_dim, Ops::Norm::Fn norm, QkNorm of, const NormArgs& args) {
-  return [=, norm = std::move(norm)](const Tensor& product) {
-    const Tensor heads_BSHK =
-        (of == QkNorm::whole ? norm(product, args) : product).unflatten(-1, {-1, head_dim});
-    return (of == QkNorm::per_head ? norm(heads_BSHK, args) : heads_BSHK).transpose(1, 2);
-  };
-}
-
-Tensor without_weight(const Tensor& x, const NormArgs& args) { return plain::norm(x, {}, {}, args); }
-
 std::array<Tensor, 2> add_norm_without_weight(const Tensor& x, const Tensor& delta, const NormArgs& args) {
   const Tensor sum = x + delta;
-  return {sum, without_weight(sum, args)};
+  return {sum, plain::norm(sum, {}, {}, args)};
 }
-
-std::array<Tensor, 2> without_position(const Tensor& q, const Tensor& k, const Batch&) { return {q, k}; }
-
-/// With the sink s of a head in the sum of the softmax: e^s beside the keys' e^lse makes each weight
-/// e^lse / (e^lse + e^s) = sigmoid(lse - s) times as large.
-Tensor beside_sinks(const AttentionOut& attended, const Param& sinks) {
-  const Tensor kept_BHS =
-      at::sigmoid(attended.lse - sinks.value().to(attended.lse.scalar_type()).unsqueeze(-1));
-  return attended.out * kept_BHS.unsqueeze(-1).to(attended.out.scalar_type());
-}
-
-/// Splits the product of a matrix that makes a gate after the query of each head: the queries and the gate,
-/// both (B, S, H K).
-std::array<Tensor, 2> queries_and_gate(const Tensor& product, int64_t head_dim) {
-  const auto parts_BSHK = product.unflatten(-1, {-1, 2 * head_dim}).chunk(2, -1);
-  return {parts_BSHK[0].flatten(2), at::sigmoid(parts_BSHK[1].flatten(2))};
-}
-
-struct Attention {
-  Ops::Linear::Fn wq, wk, wv, wo;  ///< wv null: values are the product of wk
-  Heads q, k, v;
-  bool gated;  ///< wq also makes a gate: queries_and_gate
-  int64_t head_dim;
-  Ops::Position::Fn position;
-  Ops::Attention::Fn attention;
-  AttentionForwardBackward halves;
-  AttentionArgs args;
-  const Param* sinks;  ///< (H); null: none
-
-  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    Tensor keys = wk(x_BSD), queries = wq(x_BSD), gate_BSD;
-    if (gated) {
-      const auto both = queries_and_gate(queries, head_dim);
-      queries = both[0], gate_BSD = both[1];
-    }
-    const Tensor keys_as_values = wv ? Tensor() : keys;
-    // Rotations are new tensors, so the products are freed before attention.
-    const auto [q_BHSK, k_BGSK] = position(q(std::exchange(queries, {})), k(std::exchange(keys, {})), batch);
-    const Tensor v_BGSK = v(wv ? wv(x_BSD) : keys_as_values);
-    AttentionArgs of_batch = args;
-    of_batch.segments = batch.segments;
-    of_batch.halves = &halves;
-    const AttentionOut attended = attention(q_BHSK, k_BGSK, v_BGSK, of_batch);
-    const Tensor out_BHSK = sinks == nullptr ? attended.out : beside_sinks(attended, *sinks);
-    const Tensor out_BSD = out_BHSK.transpose(1, 2).flatten(2);
-    return wo(gated ? out_BSD * gate_BSD : out_BSD);
-  }
-};
 
 UnitFunction scaled(UnitFunction function, double factor) {
   if (factor == 1) return function;
   return [=, function = std::move(function)](const Tensor& x, const Batch& batch) {
     return function(x, batch) * factor;
+  };
+}
+
+UnitFunction with_inputs(UnitFunction embed, PerLayerInputs inputs) {
+  return [embed = std::move(embed), inputs = std::move(inputs)](const Tensor& x, const Batch& batch) {
+    const Tensor embedded_BSD = embed(x, batch);
+    return at::cat({embedded_BSD, inputs(embedded_BSD, batch)}, -1);
   };
 }
 
@@ -109,7 +56,10 @@ struct Block {
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [stream_BSD, first_BSD] = attention_norm(x_BSD, {}, norm);
     const auto [h_BSD, second_BSD] = mlp_norm(stream_BSD, attention(first_BSD, batch), norm);
-    const Tensor out_BSD = h_BSD + mlp(second_BSD, batch);
+    return scaled(h_BSD + mlp(second_BSD, batch));
+  }
+
+  Tensor scaled(const Tensor& out_BSD) const {
     return scale == nullptr ? out_BSD : out_BSD * scale->value().to(out_BSD.scalar_type());
   }
 };
@@ -123,6 +73,28 @@ struct BlockWithoutMlp {
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [stream_BSD, normed_BSD] = mixer_norm(x_BSD, {}, norm);
     return stream_BSD + mixer(normed_BSD, batch);
+  }
+};
+
+/// A block of a model whose stream carries more than the hidden state.
+struct CarryingBlock {
+  Block plain;  ///< with the parts that it has in common with other blocks
+  CarriedStream stream;
+  UnitFunction keys;  ///< makes keys and values for itself and later layers; null: it does not
+  bool reads_keys;    ///< its attention gets keys and values beside its input
+  PerLayerStep step;  ///< null: none
+
+  Tensor operator()(const Tensor& given, const Batch& batch) const {
+    Carried parts = stream.split(given);
+    const auto [stream_BSD, first_BSD] = plain.attention_norm(parts.hidden_BSD, {}, plain.norm);
+    if (keys) stream.keys_values(parts) = keys(first_BSD, batch);
+    const Tensor attended_BSD =
+        plain.attention(reads_keys ? at::cat({first_BSD, stream.keys_values(parts)}, -1) : first_BSD, batch);
+    const auto [h_BSD, second_BSD] = plain.mlp_norm(stream_BSD, attended_BSD, plain.norm);
+    Tensor out_BSD = h_BSD + plain.mlp(second_BSD, batch);
+    if (step) out_BSD = out_BSD + step(out_BSD, parts.input_BSP);
+    parts.hidden_BSD = plain.scaled(out_BSD);
+    return stream.joined(parts);
   }
 };
 
@@ -169,11 +141,12 @@ class LlamaDeclaration {
         unit->modules.emplace_back(Module{"model.embed_tokens", "embedding", -1, {&weight}});
     // Rounded like in transformers, for Gemma.
     const auto scale = at::scalar_tensor(spec_.embedding_scale, dtype_).item<double>();
-    unit->build = [&module, scale](const Binder& bind) -> UnitFunction {
+    const auto inputs = declare_per_layer_inputs(spec_, params_, *unit, dtype_);
+    unit->build = [&module, scale, inputs](const Binder& bind) -> UnitFunction {
       const UnitFunction embed = [embedding = bind.embedding(module)](const Tensor&, const Batch& batch) {
         return embedding(batch.tokens);
       };
-      return scaled(embed, scale);
+      return inputs ? with_inputs(scaled(embed, scale), inputs(bind)) : scaled(embed, scale);
     };
     return unit;
   }
@@ -214,10 +187,15 @@ class LlamaDeclaration {
     const Module* second = weighed ? &norm(*unit, second_path, "add_norm") : nullptr;
     const Module* after_mlp =
         both ? &norm(*unit, unit->path + ".post_feedforward_layernorm", "norm") : nullptr;
+    const bool shares = spec_.shares_kv(layer);
+    const auto keys = shares && spec_.kv_layer(layer) == layer
+                          ? declare_shared_keys(spec_, params_, *unit, dtype_)
+                          : nullptr;
     const Parts parts = add_parts(*unit);
+    const auto step = declare_per_layer_step(spec_, params_, *unit, dtype_);
     const Param* scale = layer_scale(*unit);
-    unit->build = [&, second, scale, added = added_by(parts, after_attention, after_mlp),
-                   args = norm_args()](const Binder& bind) -> UnitFunction {
+    const auto plain = [&, second, scale, added = added_by(parts, after_attention, after_mlp),
+                        args = norm_args()](const Binder& bind) {
       auto [attention, mlp] = added(bind);
       return Block{bind.add_norm(first),
                    second == nullptr ? add_norm_without_weight : bind.add_norm(*second),
@@ -226,6 +204,12 @@ class LlamaDeclaration {
                    args,
                    scale};
     };
+    unit->build = plain;
+    if (spec_.carries())
+      unit->build = [=, stream = CarriedStream(spec_, layer)](const Binder& bind) -> UnitFunction {
+        return CarryingBlock{plain(bind), stream, keys ? keys(bind) : nullptr, shares,
+                             step ? step(bind) : nullptr};
+      };
     return unit;
   }
 
@@ -277,9 +261,9 @@ class LlamaDeclaration {
 
   std::unique_ptr<Unit> mlp(const std::string& block, int64_t layer) {
     const std::string path = block + ".mlp";
-    if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape());
-    MlpShape expert = mlp_shape();
-    if (spec_.expert_ffn_dim != 0) expert.ffn_dim = spec_.expert_ffn_dim;
+    if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape(layer));
+    MlpShape expert = mlp_shape(layer);
+    expert.ffn_dim = spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim;
     expert.biased = spec_.expert_bias;
     const MixtureShape shape{.expert = expert,
                              .router = normal(spec_.init_std),
@@ -291,7 +275,7 @@ class LlamaDeclaration {
                              .shared_gate = spec_.shared_expert_gate,
                              .scaled = spec_.experts_beside_mlp};
     return spec_.experts_beside_mlp
-               ? declare_experts_beside_mlp(params_, block, layer, shape, mlp_shape(), norm_args())
+               ? declare_experts_beside_mlp(params_, block, layer, shape, mlp_shape(layer), norm_args())
                : declare_mixture(params_, path, layer, shape);
   }
 
@@ -302,59 +286,7 @@ class LlamaDeclaration {
                                : declare_delta_net(spec_, params_, block + ".linear_attn", layer, dtype_);
     const std::string path = block + ".self_attn";
     return spec_.has_latents() ? declare_latent_attention(spec_, params_, path, layer, dtype_)
-                               : attention(path, layer);
-  }
-
-  std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
-    auto unit = make_unit(path, UnitRole::attention, layer);
-    const int64_t head_dim = spec_.head_size(layer);
-    const int64_t queries = spec_.n_heads * head_dim, keys = spec_.kv_heads(layer) * head_dim;
-    const bool biased = spec_.attention_bias != AttentionBias::none, gated = spec_.attention_gate;
-    const Module& q =
-        linear(*unit, path + ".q_proj", gated ? 2 * queries : queries, spec_.dim, {"heads", "model"}, biased);
-    const Module& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
-    const Module* v = spec_.keys_as_values(layer)
-                          ? nullptr
-                          : &linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
-    const Module& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"},
-                             spec_.attention_bias == AttentionBias::all);
-    const Module* q_norm = head_norm(*unit, path + ".q_norm", head_dim, queries, "heads");
-    const Module* k_norm = head_norm(*unit, path + ".k_norm", head_dim, keys, "kv_heads");
-    const Module* position =
-        spec_.rotates(layer) ? &unit->modules.emplace_back(Module{path + ".rotary", "position", layer, {}})
-                             : nullptr;
-    const Module& attend = unit->modules.emplace_back(Module{path, "attention", layer, {}});
-    const Param* sinks = this->sinks(*unit);
-    const AttentionArgs args{.scale = spec_.score_scale(layer),
-                             .lse = sinks != nullptr,
-                             .window = spec_.window_of(layer),
-                             .alibi = spec_.position == PositionKind::alibi,
-                             .soft_cap = spec_.attention_soft_cap};
-    const auto position_of = [position, layer, spec = spec_](const Binder& bind) -> Ops::Position::Fn {
-      return position == nullptr ? without_position : rotation_of(spec, layer, bind.position(*position));
-    };
-    unit->build = [&, v, q_norm, k_norm, sinks, position_of, head_dim, args, gated, of = spec_.qk_norm,
-                   of_values = spec_.value_norm ? QkNorm::per_head : QkNorm::none,
-                   norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) -> UnitFunction {
-      const auto heads = [&](const Module* norm) {
-        return in_heads(head_dim, norm == nullptr ? Ops::Norm::Fn() : bind.norm(*norm), of, norms);
-      };
-      return Attention{bind.linear(q),
-                       bind.linear(k),
-                       v == nullptr ? Ops::Linear::Fn() : bind.linear(*v),
-                       bind.linear(o),
-                       heads(q_norm),
-                       heads(k_norm),
-                       in_heads(head_dim, without_weight, of_values, norms),
-                       gated,
-                       head_dim,
-                       position_of(bind),
-                       bind.attention(attend),
-                       bind.attention_forward_backward(attend),
-                       args,
-                       sinks};
-    };
-    return unit;
+                               : declare_attention(spec_, params_, path, layer, dtype_);
   }
 
   /// Null if blocks have no such factor. It is a buffer in transformers, which no optimizer changes.
@@ -367,20 +299,6 @@ class LlamaDeclaration {
     return &scale;
   }
 
-  /// Null if attention has no sinks.
-  const Param* sinks(Unit& unit) {
-    if (!spec_.attention_sinks) return nullptr;
-    Param& sinks = params_.add(
-        vector_param(unit.path + ".sinks", spec_.n_heads, "query_heads", normal(spec_.init_std), dtype_));
-    unit.modules.emplace_back(Module{unit.path + ".sinks", "sinks", unit.layer, {&sinks}});
-    return &sinks;
-  }
-
-  const Module& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
-                       std::vector<std::string> axes, bool biased) {
-    return add_linear(unit, params_, path, described({out, in}, std::move(axes)), biased);
-  }
-
   const Module& norm(Unit& unit, const std::string& path, const std::string& role) {
     Module module{path, role, unit.layer, {}};
     const auto add = [&](const char* suffix, double value) {
@@ -390,16 +308,6 @@ class LlamaDeclaration {
     if (spec_.norm != NormKind::layernorm_without_parameters) add(".weight", 1);
     if (spec_.norm == NormKind::layernorm) add(".bias", 0);
     return unit.modules.emplace_back(std::move(module));
-  }
-
-  /// Null if queries and keys are not normalized.
-  const Module* head_norm(Unit& unit, const std::string& path, int64_t head_dim, int64_t width,
-                          const std::string& axis) {
-    if (spec_.qk_norm == QkNorm::none) return nullptr;
-    const bool per_head = spec_.qk_norm == QkNorm::per_head;
-    Param& weight = params_.add(vector_param(path + ".weight", per_head ? head_dim : width,
-                                             per_head ? "head" : axis, constant(1), dtype_));
-    return &unit.modules.emplace_back(Module{path, "norm", unit.layer, {&weight}});
   }
 
   Param& matrix(const std::string& name, std::vector<int64_t> shape, std::vector<std::string> axes) {
@@ -415,9 +323,9 @@ class LlamaDeclaration {
 
   static std::string block_path(int64_t layer) { return "model.layers." + std::to_string(layer); }
 
-  MlpShape mlp_shape() const {
+  MlpShape mlp_shape(int64_t layer) const {
     return {.dim = spec_.dim,
-            .ffn_dim = spec_.ffn_dim,
+            .ffn_dim = spec_.mlp_width(layer),
             .gate_and_up = normal(spec_.init_std),
             .down = normal(spec_.init_std),
             .activation = spec_.activation,

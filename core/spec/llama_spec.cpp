@@ -60,7 +60,8 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
   const char* linear = spec.linear_attention();
   const bool window = spec.window != 0, experts = spec.n_experts != 0, latent = spec.has_latents(),
              unrotated = spec.position != PositionKind::rope, window_theta = spec.window_rope_theta != 0,
-             without_rope = !spec.layers_without_rope.empty();
+             without_rope = !spec.layers_without_rope.empty(), shared = spec.kv_shared_layers != 0,
+             inputs = spec.per_layer_input_dim != 0, without_mlp = !spec.layers_without_mlp.empty();
   const Rule needs[] = {
       {!window && linear == nullptr && !spec.full_attention_layers.empty(), "full_attention_layers", "window",
        "every layer has full attention"},
@@ -69,6 +70,9 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
        "no layer has a window"},
       {spec.full_attention.head_dim != 0 && !window_theta, "full_attention.head_dim", "window_rope_theta",
        "both kinds of heads would share one table of rotations"},
+      {!shared && spec.double_wide_mlp, "double_wide_mlp", "kv_shared_layers", "no layer shares keys"},
+      {!inputs && spec.per_layer_vocab_size != 0, "per_layer_vocab_size", "per_layer_input_dim",
+       "no layer has such an input"},
       {!experts && !spec.dense_layers.empty(), "dense_layers", "n_experts", "every layer has an MLP"},
       {!experts && spec.shared_expert_ffn_dim != 0, "shared_expert_ffn_dim", "n_experts",
        "a dense model has no experts"},
@@ -77,17 +81,19 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
        "a dense model has no experts"},
       {spec.experts_beside_mlp && spec.norm_placement != NormPlacement::both, "experts_beside_mlp",
        "norm_placement = \"both\"", "it has norms after the MLP and the experts"},
-      {!spec.layers_without_mlp.empty() && spec.norm_placement != NormPlacement::before, "layers_without_mlp",
+      {without_mlp && spec.norm_placement != NormPlacement::before, "layers_without_mlp",
        "norm_placement = \"before\"", "such a layer has one norm"},
       {!experts && spec.router != Router{}, "router", "n_experts", "a dense model has no router"}};
   for (const auto& [broken, field, other, because] : needs)
     if (broken)
       refuse("model." + std::string(field) + " without model." + other + ": " + because,
              "set model." + std::string(other) + ", or leave out model." + field);
+  const bool after = spec.norm_placement == NormPlacement::after;
   const bool alibi = spec.position == PositionKind::alibi;
   const char* position = alibi ? "position = \"alibi\"" : "position = \"none\"";
   constexpr const char *kUnrotated = "no layer has rotary embedding",
-                       *kOther = "latent attention has another form";
+                       *kOther = "latent attention has another form", *kAfter = "norm_placement = \"after\"",
+                       *kWithoutNorm = "its blocks begin with a norm";
   const Rule excludes[] = {
       {unrotated && window_theta, "window_rope_theta", position, kUnrotated},
       {unrotated && without_rope, "layers_without_rope", position, kUnrotated},
@@ -95,8 +101,15 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
       {spec.has_delta_net() && spec.has_mamba(), "mamba", "delta_net", "a layer has one of them"},
       {spec.experts_beside_mlp && spec.shared_expert_ffn_dim != 0, "experts_beside_mlp",
        "shared_expert_ffn_dim", "the MLP is the shared expert"},
-      {spec.layer_scale && !spec.layers_without_mlp.empty(), "layers_without_mlp", "layer_scale",
-       "such a layer has no factor"},
+      {spec.layer_scale && without_mlp, "layers_without_mlp", "layer_scale", "such a layer has no factor"},
+      {shared && linear != nullptr, "kv_shared_layers", linear, "it has a state in place of keys"},
+      {shared && after, "kv_shared_layers", kAfter, kWithoutNorm},
+      {inputs && after, "per_layer_input_dim", kAfter, kWithoutNorm},
+      {latent && shared, "latent", "kv_shared_layers", kOther},
+      {shared && without_mlp, "layers_without_mlp", "kv_shared_layers", "such a layer passes no keys on"},
+      {inputs && without_mlp, "layers_without_mlp", "per_layer_input_dim", "such a layer takes no input"},
+      {inputs && !spec.has_gate(), "per_layer_input_dim", "activation = \"relu2\"",
+       "such an input has a gate"},
       {latent && spec.attention_gate, "latent", "attention_gate", kOther},
       {latent && unrotated, "latent", position, kOther},
       {latent && window_theta, "latent", "window_rope_theta", kOther},
@@ -176,6 +189,7 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
     if (!spec.has_mlp(layer))
       refuse("model.dense_layers and model.layers_without_mlp both list layer " + text(layer),
              "leave it out of one of them");
+  check_carried(spec, where);
   if (spec.n_experts > 0 && spec.experts_per_token > spec.n_experts)
     refuse("model.experts_per_token (" + text(spec.experts_per_token) + ") is above model.n_experts (" +
                text(spec.n_experts) + ")",
@@ -339,6 +353,8 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
              {.min = 1, .max = kLargest})
       .field("head_dim", &T::head_dim, "width of a head, even; 0: dim / n_heads", {.min = 0, .max = kLargest})
       .field("ffn_dim", &T::ffn_dim, "inner width of the MLP", {.min = 1, .max = kLargest})
+      .field("double_wide_mlp", &T::double_wide_mlp,
+             "MLPs of kv_shared_layers are twice as wide, as Gemma 4 E2B", {.left_out = true})
       .field("activation", &T::activation,
              "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
              "approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss; relu2: the square of "
@@ -401,6 +417,15 @@ Record<LlamaSpec> record_of(const LlamaSpec*) {
       .field("full_attention", &T::full_attention,
              "heads of full_attention_layers where the other layers have a window, as Gemma 4",
              {.left_out = true})
+      .field("kv_shared_layers", &T::kv_shared_layers,
+             "number of last layers that use keys and values of earlier ones, as Gemma 4 E2B",
+             {.left_out = true, .min = 0, .max = 10000})
+      .field("per_layer_input_dim", &T::per_layer_input_dim,
+             "width of the input that each layer gets for each token, as Gemma 4 E2B; 0: none",
+             {.left_out = true, .min = 0, .max = kLargest})
+      .field("per_layer_vocab_size", &T::per_layer_vocab_size,
+             "tokens in the table of these inputs; 0: vocab_size",
+             {.left_out = true, .min = 0, .max = kLargest})
       .field("window_rope_theta", &T::window_rope_theta,
              "base of the rotary frequencies in layers with a window, where rope_scaling then does not "
              "apply, as Gemma 3 has; 0: as in all layers",

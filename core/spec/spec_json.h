@@ -28,6 +28,8 @@ Record<RunSpec> record_of(const RunSpec*);
 /// Reading is strict: an unknown key is an Error with "did you mean", and a value out of range is an Error
 /// with the range. `where` is the place in the user's script. A missing field takes its default.
 LlamaSpec llama_from_json(const Json&, const std::string& where);
+/// Throws an Error if a layer cannot read what `kv_shared_layers` and `per_layer_vocab_size` promise.
+void check_carried(const LlamaSpec&, const std::string& where);
 /// With a checkpoint, only that field: the checkpoint determines the others.
 Json to_json(const LlamaSpec&);
 RunSpec run_spec_from_json(const Json&, const std::string& where);

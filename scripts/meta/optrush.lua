@@ -177,6 +177,7 @@ local Report = {}
 ---@field n_kv_heads? integer number of key/value heads; must divide n_heads (at least 1, at most 2147483648, default 4)
 ---@field head_dim? integer width of a head, even; 0: dim / n_heads (at least 0, at most 2147483648, default 0)
 ---@field ffn_dim? integer inner width of the MLP (at least 1, at most 2147483648, default 688)
+---@field double_wide_mlp? boolean MLPs of kv_shared_layers are twice as wide, as Gemma 4 E2B (default false)
 ---@field activation? "silu"|"gelu"|"gelu_tanh"|"clamped_silu"|"relu2" activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss; relu2: the square of ReLU in an MLP without a gate, as Nemotron-H has (default "silu")
 ---@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" kind of the norms of attention, MLP and head (default "rmsnorm")
 ---@field norm_placement? "before"|"after"|"both" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + norm(f(norm(x))), as Gemma 3 (default "before")
@@ -204,6 +205,9 @@ local Report = {}
 ---@field window? integer number of positions that attention sees, the query's own among them (sliding window); 0: all (at least 0, at most 2147483648, default 0)
 ---@field full_attention_layers? integer[] layers that have full attention although window, delta_net or mamba is set, from 0 (default [])
 ---@field full_attention? FullAttention heads of full_attention_layers where the other layers have a window, as Gemma 4
+---@field kv_shared_layers? integer number of last layers that use keys and values of earlier ones, as Gemma 4 E2B (at least 0, at most 10000, default 0)
+---@field per_layer_input_dim? integer width of the input that each layer gets for each token, as Gemma 4 E2B; 0: none (at least 0, at most 2147483648, default 0)
+---@field per_layer_vocab_size? integer tokens in the table of these inputs; 0: vocab_size (at least 0, at most 2147483648, default 0)
 ---@field window_rope_theta? number base of the rotary frequencies in layers with a window, where rope_scaling then does not apply, as Gemma 3 has; 0: as in all layers (at least 0, default 0.0)
 ---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
 ---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)

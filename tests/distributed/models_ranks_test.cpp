@@ -48,6 +48,15 @@ std::vector<Choice> choices() {
         {"attention_scale", 1}}},
       {"`full_attention.keys_as_values`",
        {{"window", 5}, {"full_attention_layers", {1}}, {"full_attention", {{"keys_as_values", true}}}}},
+      {"`kv_shared_layers`, `double_wide_mlp`",
+       {{"n_layers", 4},
+        {"window", 5},
+        {"full_attention_layers", {1, 3}},
+        {"kv_shared_layers", 2},
+        {"double_wide_mlp", true},
+        {"qk_norm", "per_head"},
+        {"value_norm", true}}},
+      {"`per_layer_input_dim`", {{"per_layer_input_dim", 6}, {"per_layer_vocab_size", 300}}},
       {"`layers_without_rope`", {{"layers_without_rope", {0}}}},
       {"`position = \"alibi\"`", {{"position", "alibi"}}},
       {"YaRN", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"original_max_position", 8}}}}},
@@ -200,7 +209,7 @@ TEST(ModelsOnRanks, PeakIsPredicted) {
   for (const Choice& choice : choices()) {
     const auto has = [&](const char* field) { return choice.model.contains(field); };
     if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net") && !has("mamba") &&
-        !has("full_attention"))
+        !has("full_attention") && !has("kv_shared_layers") && !has("per_layer_input_dim"))
       continue;
     Json model = {{"n_layers", 2}};
     model.update(choice.model);

@@ -243,6 +243,26 @@ if hasattr(transformers, "Gemma4TextConfig"):
         global_head_dim=32, enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=40)
     MODELS["Gemma 4 with images"] = transformers.Gemma4Config(
         text_config={**GEMMA_4, "global_head_dim": 32, "pad_token_id": 0}, vision_config={**VISION, "head_dim": 8})
+    INPUTS = {"hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 120}
+    MODELS["Gemma 4, inputs of layers"] = transformers.Gemma4TextConfig(
+        **{**GEMMA_4, **INPUTS}, global_head_dim=24, tie_word_embeddings=False)
+    # Without hidden states among the outputs, transformers 5.23 cuts the inputs of layers, also if there are none.
+    GEMMA_4_SHARED = {**GEMMA_4, "num_kv_shared_layers": 2, "output_hidden_states": True}
+    MODELS["Gemma 4, shared keys"] = transformers.Gemma4TextConfig(**GEMMA_4_SHARED, global_head_dim=32)
+    # All layers that share keys have full attention.
+    MODELS["Gemma 4, shared keys as values"] = transformers.Gemma4TextConfig(
+        **{**GEMMA_4_SHARED, "num_hidden_layers": 5, "layer_types": ["full_attention", "sliding_attention"] + [
+            "full_attention"] * 3}, use_double_wide_mlp=True, global_head_dim=32, num_global_key_value_heads=1,
+        attention_k_eq_v=True)
+    MODELS["Gemma 4 E"] = transformers.Gemma4TextConfig(
+        **{**GEMMA_4, **INPUTS, "num_hidden_layers": 6, "layer_types": ["sliding_attention", "full_attention"] * 3},
+        num_kv_shared_layers=3, use_double_wide_mlp=True, global_head_dim=32, final_logit_softcapping=30.0)
+    MODELS["Gemma 4 E with experts"] = transformers.Gemma4TextConfig(
+        **{**GEMMA_4, **INPUTS}, num_kv_shared_layers=1, use_double_wide_mlp=True, global_head_dim=32,
+        enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=40)
+    MODELS["Gemma 4 E with images"] = transformers.Gemma4Config(
+        text_config={**GEMMA_4, **INPUTS, "num_kv_shared_layers": 2, "global_head_dim": 32, "pad_token_id": 0},
+        vision_config={**VISION, "head_dim": 8})
 if hasattr(transformers, "NemotronHConfig"):
     def nemotron(pattern, groups, **fields):
         return transformers.NemotronHConfig(

@@ -37,6 +37,8 @@ exp:run { rounds = 1 }
 """
 NANO = 'rush.llama("nano", { tie_embeddings = false })'
 LORA = '{ "lora", { rank = 4, alpha = 128, target_modules = { "q_proj", "down_proj" } } }, "clip_grad_norm"'
+OF_INPUTS = ('{ "lora", { rank = 4, alpha = 128, target_modules = { "q_proj", "k_proj", "per_layer_input_gate", '
+             '"per_layer_projection", "per_layer_model_projection" } } }, "clip_grad_norm"')
 # Every form of an adapter, and modules that are trained whole.
 FORMS = ('{ "lora", { rank = 4, alpha = 128, target_modules = { "q_proj", "v_proj", "down_proj" }, use_dora = true, '
          'use_rslora = true, rank_pattern = { q_proj = 2 }, alpha_pattern = { v_proj = 64 }, '
@@ -114,6 +116,11 @@ NEWER_CLASSES = (
      "full_attention_layers = { 1 }, layers_without_mlp = { 0 }, n_experts = 4, expert_ffn_dim = 40, "
      'shared_expert_ffn_dim = 48, shared_expert_gate = false, router = { scores = "sigmoid", bias = "choice", '
      "scale = 2.5 }", "", ()),
+    ("Gemma4ForCausalLM", 'n_layers = 4, activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", '
+     'qk_norm = "per_head", value_norm = true, layer_scale = true, attention_scale = 1, window = 5, '
+     "full_attention_layers = { 1, 3 }, full_attention = { head_dim = 32 }, window_rope_theta = 500, "
+     "kv_shared_layers = 2, double_wide_mlp = true, per_layer_input_dim = 12, per_layer_vocab_size = 300",
+     OF_INPUTS, ("--merge",)),
     ("Ministral3ForCausalLM", 'rope_scaling = { type = "yarn", factor = 4, original_max_position = 8, '
      "query_beta = 0.3 }", "", ()),
     ("Qwen3_5ForCausalLM", 'qk_norm = "per_head", attention_gate = true, rotary_fraction = 0.5, delta_net = { '

@@ -89,6 +89,20 @@ TEST_F(PackingTest, PackedDocumentsTrainLikeSeparateDocuments) {
   }
 }
 
+/// Of the layers, 1 has keys and values that 2 and 3 use.
+TEST_F(PackingTest, PackedDocumentsOfSharedKeysTrainLikeSeparateDocuments) {
+  const auto trained = [&](bool packed, Stack stack) {
+    RunSpec run = spec(std::move(stack), packed);
+    run.model.update({{"n_layers", 4}, {"kv_shared_layers", 2}, {"per_layer_input_dim", 6}});
+    return losses(Trained(run).train());
+  };
+  const auto expected = trained(false, {});
+  for (const char* policy : {"full", "selective", "budget", "offload"}) {
+    const auto got = trained(true, {{"activation_checkpointing", {{"policy", policy}}}});
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got.at(i), expected[i], 1e-10) << policy << i;
+  }
+}
+
 /// Its state and its convolution start anew with each document.
 TEST_F(PackingTest, PackedDocumentsOfLinearAttentionTrainLikeSeparateDocuments) {
   const Json delta_net = {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 10}};

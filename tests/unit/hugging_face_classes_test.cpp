@@ -257,8 +257,10 @@ TEST_F(HuggingFace, ReadsTheHeadsOfGemma4) {
   EXPECT_EQ(mixture.experts_per_token, 3);
   EXPECT_EQ(mixture.expert_ffn_dim, 40);
   const std::pair<Json, const char*> refused[] = {
-      {{{"hidden_size_per_layer_input", nullptr}}, "supported value: 0, as Gemma 4 31B has"},
-      {{{"num_kv_shared_layers", 2}}, "layers do not use keys of other layers"},
+      {{{"hidden_size_per_layer_input", 16}, {"vocab_size_per_layer_input", 12}},
+       "model.per_layer_vocab_size (12) is below model.vocab_size"},
+      {{{"num_kv_shared_layers", 3}}, "layer 5 has full attention, but no layer with its own keys"},
+      {{{"num_kv_shared_layers", 8}}, "allowed values: 0 to 7"},
       {{{"enable_moe_block", true}}, "'num_experts' is missing"},
       {{{"use_bidirectional_attention", "all"}}, "causal"},
       {{{"layer_types", std::vector<std::string>(8, "sliding_attention")}}, "the last one full attention"},
@@ -268,6 +270,32 @@ TEST_F(HuggingFace, ReadsTheHeadsOfGemma4) {
       {{{"per_layer_config", {{"5", {{"hidden_size", 64}}}}}}, "for layer 5"}};
   for (const auto& [patch, message] : refused)
     EXPECT_THAT(error_of([&, patch = patch] { of(patch); }), HasSubstr(message)) << patch;
+}
+
+TEST_F(HuggingFace, ReadsWhatLayersOfGemma4ReadOfEarlierOnes) {
+  const auto of = [&](Json fields) {
+    fields.update({{"architectures", {"Gemma4ForCausalLM"}}, {"num_hidden_layers", 8}});
+    return config(fields);
+  };
+  const LlamaSpec inputs = of(Json::object());
+  EXPECT_EQ(inputs.per_layer_input_dim, 256) << "the default of the class";
+  EXPECT_EQ(inputs.per_layer_vocab(), 262144);
+  EXPECT_EQ(inputs.kv_layer(7), 7);
+  EXPECT_FALSE(inputs.shares_kv(7));
+  const LlamaSpec shared = of({{"num_kv_shared_layers", 2},
+                               {"hidden_size_per_layer_input", 0},
+                               {"use_double_wide_mlp", true},
+                               {"intermediate_size", 40}});
+  EXPECT_EQ(shared.kv_layer(6), 4) << "the last layer with a window that has keys";
+  EXPECT_EQ(shared.kv_layer(7), 5);
+  std::vector<int64_t> sharing, wide;
+  for (int64_t layer = 0; layer < 8; ++layer) {
+    if (shared.shares_kv(layer)) sharing.push_back(layer);
+    if (shared.mlp_width(layer) == 80) wide.push_back(layer);
+  }
+  EXPECT_THAT(sharing, ::testing::ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(wide, ::testing::ElementsAre(6, 7));
+  EXPECT_FALSE(of({{"use_double_wide_mlp", true}}).double_wide_mlp) << "no layer shares keys";
 }
 
 TEST_F(HuggingFace, ReadsGranite4) {

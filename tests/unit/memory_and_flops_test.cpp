@@ -156,6 +156,17 @@ TEST(Flops, MlpsWithoutAGateHaveTwoProducts) {
   EXPECT_DOUBLE_EQ(flops["hfu"], flops["mfu"].get<double>());
 }
 
+/// Layer 1 of the nano model without matrices of keys and values, and with an MLP of twice the width.
+TEST(Flops, InputsOfLayersAndSharedKeysCountTheirMatrices) {
+  RunSpec spec = nano_spec();
+  const double plain = Trained(spec).train()["flops_per_token"]["mfu"];
+  const double mlp = 3 * 32 * spec.model.at("ffn_dim").get<double>();
+  spec.model.update({{"kv_shared_layers", 1}, {"double_wide_mlp", true}, {"per_layer_input_dim", 6}});
+  const double of_inputs = 2 * 6 * 32 /* projection of the embedding */ + 2 * 2 * 6 * 32;
+  EXPECT_DOUBLE_EQ(Trained(spec).train()["flops_per_token"]["mfu"],
+                   plain + 6 * (of_inputs + mlp - 2 * 16 * 32));
+}
+
 TEST(Flops, AFusedCausalKernelRunsHalf) {
   const Json result = Trained(nano_spec({{"flash_attention", Json::object()}})).train();
   const double attention = 12.0 * 2 * 16 * 32;

@@ -18,6 +18,9 @@ std::string refused_cut(const ParallelConfig& mix, const TrainingProblem& proble
   if (model.has_latents()) return "latent attention is not planned; a forecast of a rung knows its memory";
   if (model.has_mixed_heads())
     return "heads of two sizes are not planned; a forecast of a rung knows its memory";
+  if (model.carries())
+    return "per_layer_input_dim and kv_shared_layers are not planned; a forecast of a rung knows their "
+           "memory";
   if (const char* linear = model.linear_attention())
     return std::string(linear) + " is not planned; a forecast of a rung knows its memory";
   if (!model.has_gate() || !model.layers_without_mlp.empty())

@@ -130,6 +130,7 @@ struct LlamaSpec {
   int64_t vocab_size = 256, dim = 256, n_layers = 4, n_heads = 8, n_kv_heads = 4;
   int64_t head_dim = 0;  ///< 0: dim / n_heads
   int64_t ffn_dim = 688;
+  bool double_wide_mlp = false;  ///< MLPs of the `kv_shared_layers` have width 2 ffn_dim, as in Gemma 4 E2B
   Activation activation = Activation::silu;
   NormKind norm = NormKind::rmsnorm;
   NormPlacement norm_placement = NormPlacement::before;
@@ -161,6 +162,13 @@ struct LlamaSpec {
   /// Layers that have full attention although `window`, `delta_net` or `mamba` is set.
   std::vector<int64_t> full_attention_layers;
   FullAttention full_attention;
+  /// The last layers, as many as this, have no matrices of keys and values. Each uses those of the last layer
+  /// before them all that has a window as it has, or full attention, as in Gemma 4 E2B.
+  int64_t kv_shared_layers = 0;
+  /// Width P of the vector that each layer gets for each token, from a table of tokens and from the
+  /// embedding; a block adds a projection of it, times a gate, as in Gemma 4 E2B; 0: none.
+  int64_t per_layer_input_dim = 0;
+  int64_t per_layer_vocab_size = 0;  ///< rows of that table; 0: vocab_size
   /// Rotary base of the layers with a window, which `rope_scaling` then does not rescale; 0: as all layers.
   double window_rope_theta = 0;
   /// Mixture of experts in place of the MLP (arXiv:1701.06538, 2401.04088): each token passes the
@@ -190,6 +198,17 @@ struct LlamaSpec {
   bool keys_as_values(int64_t layer) const;
   /// Whether heads of layers differ in number or width.
   bool has_mixed_heads() const { return full_attention.head_dim != 0 || full_attention.kv_heads != 0; }
+  int64_t per_layer_vocab() const { return per_layer_vocab_size != 0 ? per_layer_vocab_size : vocab_size; }
+  int64_t mlp_width(int64_t layer) const {
+    return double_wide_mlp && kv_layer(layer) != layer ? 2 * ffn_dim : ffn_dim;
+  }
+  /// The layer whose keys and values a layer uses; its own number without `kv_shared_layers`; -1: there is
+  /// none.
+  int64_t kv_layer(int64_t layer) const;
+  /// Whether a layer uses keys and values of another one, or another one uses its own.
+  bool shares_kv(int64_t layer) const;
+  /// Whether later layers read more of a block's output than the hidden state: model/carried.h.
+  bool carries() const { return kv_shared_layers != 0 || per_layer_input_dim != 0; }
   bool has_latents() const { return latent.kv_rank != 0; }
   bool has_delta_net() const { return delta_net.key_heads != 0; }
   bool has_mamba() const { return mamba.heads != 0; }

@@ -29,7 +29,8 @@ struct Module {
 };
 
 /// embed: tokens are in the batch, x is undefined, returns (B, S, D). block: (B, S, D) to (B, S, D). head:
-/// (B, S, D) to the loss sum, or to logits if the batch has no labels.
+/// (B, S, D) to the loss sum, or to logits if the batch has no labels. Where later layers read more than the
+/// hidden state (LlamaSpec::carries), streams between units are wider, and each has its own width.
 using UnitSignature = Tensor(const Tensor& x, const Batch&);
 using UnitFunction = std::function<UnitSignature>;
 

@@ -55,6 +55,11 @@ class PipelineParallel final : public Plugin {
     if (spec.model_kind != "llama" && spec.model.value("op", "") != "mlp")
       throw Error("pipeline_parallel does not support a model of kind '" + spec.model_kind + "'",
                   "use rush.llama, rush.checkpoint or the operator mlp");
+    if (spec.model_kind == "llama" && llama_of(spec).carries())
+      throw Error(
+          "pipeline_parallel does not support per_layer_input_dim and kv_shared_layers: its messages have "
+          "one size, but layers of this model pass streams of different widths to the next one",
+          "use fsdp, which shards the parameters of any model");
     if (shape_.schedule != Schedule::interleaved) {
       if (shape_.chunks > 2)
         throw Error(

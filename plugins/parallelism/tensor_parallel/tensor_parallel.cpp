@@ -82,6 +82,9 @@ class TensorParallel final : public Plugin {
       refuse(linear, "its matrices hold queries, keys, values and gates of all heads");
     if (model.has_mixed_heads())
       refuse("full_attention.head_dim and kv_heads", "heads of one width are cut in all layers");
+    if (model.carries())
+      refuse("per_layer_input_dim and kv_shared_layers",
+             "the stream between blocks carries what later layers read, and ranks would have parts of it");
     if (model.experts_beside_mlp)
       refuse("experts_beside_mlp", "norms inside of the mixture need the sum over the ranks");
     if (model.attention_gate) refuse("attention_gate", "one matrix makes queries and gates");
