@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-import forward_parity
 import reference
+import small_models
 import torch
 from peft import PeftModel
 from safetensors import safe_open
@@ -429,7 +429,7 @@ def main(work):
     check_classes(work, CLASSES)
 
     # The text model of a folder with an image encoder is trained, and written as a model of its own class.
-    reference.save(reference.make(forward_parity.MODELS["Gemma 3 with images"], 5), work / "images")
+    reference.save(reference.make(small_models.MODELS["Gemma 3 with images"], 5), work / "images")
     for plugins, options in (("", ()), (LORA, ("--merge",))):
         written, _ = check_written(work, "seen", plugins, 'rush.checkpoint "images"', *options)
         assert type(written).__name__ == "Gemma3ForCausalLM", type(written)
