@@ -147,6 +147,7 @@ void into_out(Call& call) {
   out.resize_(is_binary ? at::infer_size(a.sizes(), call.tensor(1).sizes()) : a.sizes().vec());
   call.give({out});
 }
+void as_the_first(Call& call) { call.give({at::empty_like(call.tensor(0))}); }
 void nothing(Call& call) { call.give({}); }
 
 using Rule = std::function<void(Call&)>;
@@ -175,7 +176,8 @@ const std::map<std::string, Rule>& rules() {
       {"aten::logical_or.out", into_out},
       {"aten::where.self", where},
       {"aten::linalg_solve_triangular", solve_triangular},
-      {"aten::flip", [](Call& c) { c.give({at::empty_like(c.tensor(0))}); }},
+      {"aten::flip", as_the_first},
+      {"aten::relu", as_the_first},
       {"aten::_fused_adamw_", nothing},
       {"aten::_fused_adamw_.tensor_lr", nothing},
       {"aten::_amp_foreach_non_finite_check_and_unscale_", nothing},

@@ -16,7 +16,7 @@ try:
     from safetensors.torch import load_file, save_file
     from transformers.integrations.mxfp4 import convert_moe_packed_tensors
     import reference
-    from small_models import LENGTHS, MODELS, small
+    from small_models import LENGTH, LENGTHS, MODELS, small
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
@@ -24,7 +24,6 @@ except ImportError as missing:
 BUILD = Path(os.environ["OPTRUSH_BUILD_DIR"])
 WORKER = BUILD / "bin" / "optrush-worker"
 MANY = BUILD / "tests" / "bin" / "forward_many"
-LENGTH = 37
 
 # fp32 and fp64: another order of the same sums. bf16 has 8 bits, and a gradient is a long chain of roundings.
 LIMITS = {"fp32": 1e-5, "fp64": 1e-12, "bf16": 6e-2, "exact": 0.0}

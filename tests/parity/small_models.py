@@ -1,6 +1,8 @@
 """Small configurations of every class that loads: {name: config}."""
 import transformers
 
+LENGTH = 37  # positions
+
 
 def small(**fields):
     return {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 113, "num_hidden_layers": 2,

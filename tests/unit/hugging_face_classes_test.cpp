@@ -344,6 +344,7 @@ TEST_F(HuggingFace, ReadsTheLayersOfNemotronH) {
   const auto of = [&](Json patch) {
     Json fields = {{"architectures", {"NemotronHForCausalLM"}},
                    {"num_hidden_layers", nullptr},
+                   {"num_key_value_heads", 2},
                    {"hybrid_override_pattern", "M-MM*-ME"}};
     fields.update(patch);
     return config(fields);
@@ -397,6 +398,7 @@ TEST_F(HuggingFace, ReadsTheLayersOfNemotronH) {
 TEST_F(HuggingFace, ReadsInfiniteNumbersOfPython) {
   config({{"architectures", {"NemotronHForCausalLM"}},
           {"num_hidden_layers", nullptr},
+          {"num_key_value_heads", 2},
           {"hybrid_override_pattern", "M-"}});
   std::string text = read_file(folder_ / "config.json");
   text.insert(1, "\"time_step_limit\": [0.0, Infinity], \"note\": \"Infinity\",");
