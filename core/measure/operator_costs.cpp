@@ -346,7 +346,7 @@ void OperatorCall::begin_multi_tensor(const at::RecordFunction& fn) {
   cost_.launches = multi_tensor_launches(first, in_place ? depth : depth + 1);
   if (name_ == "aten::_foreach_norm") {
     // Zeroing the partial sums, the sums, and their reduction, for each launch's tensors.
-    cost_.launches = multi_tensor_launches(first, 1) + 2;
+    cost_.launches = kZeros.in_pieces + multi_tensor_launches(first, 1) + 1;
   }
   cost_.elementwise_bytes = read_ + written_;
   if (name_ != "aten::_foreach_copy_") return;

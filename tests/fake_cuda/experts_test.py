@@ -31,8 +31,7 @@ def started(trace):
     marks = [number for number, line in enumerate(lines) if line == "time"]
     each = len(marks) // STEPS
     bounds = marks[TIMED * each:(TIMED + 1) * each]
-    # In torch 2.15 zeros are memsets, and the norm of gradients gets the sizes of its tensors from the host.
-    words = ("launch ", "call ", "copy ", "memset ")
+    words = ("launch ", "call ", "copy device to device ")
     phases = [[line for line in lines[start:end] if line.startswith(words)] for start, end in zip(bounds, bounds[1:])]
     return dict(zip(("data", "forward", "backward", "bookkeeping", "optimizer"), phases))
 
