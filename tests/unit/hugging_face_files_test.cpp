@@ -19,6 +19,12 @@ using optrush::testing::is_error;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+NamedTensors random_values(const Params& params) {
+  NamedTensors values;
+  for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  return values;
+}
+
 TEST_F(HuggingFace, ReadsOneFileOrShards) {
   shard("model-1.safetensors", {"a"});
   shard("model-2.safetensors", {"bb", "ccc"});
@@ -224,8 +230,7 @@ TEST_F(HuggingFace, ReadsAndWritesJoinedProjections) {
   const LlamaSpec spec = config(patch);
   Params params;
   const Model declared = declare_llama(spec, params, at::kFloat);
-  NamedTensors values;
-  for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  NamedTensors values = random_values(params);
   std::ranges::sort(values, {}, &NamedTensors::value_type::first);  // as in a saved state
   const NamedTensors stored = tensors_of_file(values, model(patch).storage);
   write_safetensors(folder_ / "model.safetensors", stored);
@@ -261,8 +266,7 @@ TEST_F(HuggingFace, ReadsAndWritesTheJoinedTensorsOfGranite4) {
     const LlamaSpec spec = config(patch);
     Params params;
     const Model declared = declare_llama(spec, params, at::kFloat);
-    NamedTensors values;
-    for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+    const NamedTensors values = random_values(params);
     const NamedTensors stored = tensors_of_file(values, model(patch).storage);
     write_safetensors(folder_ / "model.safetensors", stored);
     const std::map<std::string, Tensor> by_name(stored.begin(), stored.end());
@@ -303,8 +307,7 @@ TEST_F(HuggingFace, ReadsAndWritesTheLayersOfNemotronH) {
   const LlamaSpec spec = config(patch);
   Params params;
   const Model declared = declare_llama(spec, params, at::kFloat);
-  NamedTensors values;
-  for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  const NamedTensors values = random_values(params);
   NamedTensors stored = tensors_of_file(values, model(patch).storage);
   std::map<std::string, Tensor> by_name(stored.begin(), stored.end());
   const std::map<std::string, Tensor> ours(values.begin(), values.end());
@@ -351,8 +354,7 @@ TEST_F(HuggingFace, DecodesMxfp4) {
   const LlamaSpec spec = config(patch);
   Params params;
   const Model declared = declare_llama(spec, params, at::kFloat);
-  NamedTensors values;
-  for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  const NamedTensors values = random_values(params);
   NamedTensors stored = tensors_of_file(values, model(patch).storage);
   const std::string joined = "model.layers.0.mlp.experts.gate_up_proj";
   EXPECT_EQ(std::ranges::count(stored, joined, &std::pair<std::string, Tensor>::first), 1);
