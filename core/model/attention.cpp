@@ -42,7 +42,7 @@ Tensor beside_sinks(const AttentionOut& attended, const Param& sinks) {
 Tensor flat(const Tensor& heads_BGSK) { return heads_BGSK.transpose(1, 2).flatten(2); }
 
 struct Attention {
-  Ops::Linear::Fn wq, wk, wv, wo;  ///< wk null: keys and values follow the input; wv null: those of wk
+  Ops::Linear::Fn wq, wk, wv, wo;  ///< wk null: the input has keys and values; wv null: wk makes both
   Heads q, k, v;
   bool gated;  ///< wq also makes a gate
   int64_t head_dim;
@@ -107,8 +107,8 @@ class AttentionDeclaration {
   AttentionDeclaration(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
       : spec_(spec), params_(params), dtype_(dtype) {}
 
-  /// Declares the modules of a layer's attention in `unit`: those of queries and output, those of keys and
-  /// values, or all of them.
+  /// Declares modules of a layer's attention in `unit`. `queries`: the modules of queries and output.
+  /// `keys`: the modules of keys and values.
   std::function<Attention(const Binder&)> parts(Unit& unit, const std::string& path, bool queries,
                                                 bool keys) {
     const int64_t layer = unit.layer, head_dim = spec_.head_size(layer);

@@ -162,8 +162,8 @@ struct LlamaSpec {
   /// Layers that have full attention although `window`, `delta_net` or `mamba` is set.
   std::vector<int64_t> full_attention_layers;
   FullAttention full_attention;
-  /// The last layers, as many as this, have no matrices of keys and values. Each uses those of the last layer
-  /// before them all that has a window as it has, or full attention, as in Gemma 4 E2B.
+  /// Number of layers at the end without matrices of keys and values, as in Gemma 4 E2B. Each uses the keys
+  /// and values of one earlier layer: the last one of its own kind, with a window or with full attention.
   int64_t kv_shared_layers = 0;
   /// Width P of the vector that each layer gets for each token, from a table of tokens and from the
   /// embedding; a block adds a projection of it, times a gate, as in Gemma 4 E2B; 0: none.
