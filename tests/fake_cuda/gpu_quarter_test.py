@@ -188,8 +188,8 @@ def both_calls_end_in_time(rehearsal, patience):
 def a_gpu_does_not_continue_the_work_of_a_stand_in(rehearsal):
     state = rehearsal.machine() / "state.json"
     state.write_text(state.read_text().replace("FAKE", "NVIDIA H100"))
-    command = [sys.executable, HERE / "on_fake_cuda.py", "--", sys.executable, rehearsal.stage, "1",
-               "--work", rehearsal.work, "--results", rehearsal.results]
+    command = [sys.executable, HERE / "on_fake_cuda.py", "--", sys.executable, rehearsal.stage, "3", "--step",
+               "kernels", "--work", rehearsal.work, "--results", rehearsal.results]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "the results so far are of NVIDIA H100" in done.stderr, done.stdout + done.stderr
 

@@ -18,12 +18,12 @@ from quarter.preflight import Facts, problems_of_bundle, problems_of_machine  # 
 GIB = 2**30
 H100 = Gpu("NVIDIA H100 80GB HBM3", 80 * GIB, 79 * GIB)
 GOOD = Facts((3, 12), "2.11.0", "13.0", "580.159.03", [H100], 50e9, {"numpy"})
-LEAST = 44e9
+LEAST, DISK = 44e9, 20e9
 
 
-def told(facts, python="3.12", least=LEAST):
+def told(facts, python="3.12", least=LEAST, disk=DISK):
     manifest = {"python": python, "torch": "2.11"}
-    return [f"{problem.what} | {problem.remedy}" for problem in problems_of_machine(facts, manifest, least)]
+    return [f"{problem.what} | {problem.remedy}" for problem in problems_of_machine(facts, manifest, least, disk)]
 
 
 def one(facts, what, remedy, **more):
@@ -49,6 +49,7 @@ def each_problem_of_a_machine_is_named():
     assert told(replace(GOOD, gpus=[Gpu("NVIDIA L4", 23 * GIB, 22.5 * GIB)]), least=20e9) == []
     one(replace(GOOD, gpus=[Gpu(H100.name, 80 * GIB, 60 * GIB)]), "other programs hold 20.0 GiB", "end them")
     one(replace(GOOD, disk_bytes=3e9), "3 GB of disk", "--work")
+    assert told(replace(GOOD, disk_bytes=3e9), disk=2e9) == []
     everything = told(Facts((3, 9), "", "", "470.1", [Gpu("NVIDIA T4", 15 * GIB, 15 * GIB)], 1e9))
     assert len(everything) == 5, everything
 

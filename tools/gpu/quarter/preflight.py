@@ -15,7 +15,6 @@ from quarter import nvml
 DRIVER = 580  # the first that runs CUDA 13
 PYTHON = (3, 10)
 CUDA = "13"
-DISK = 20e9  # bytes: an exported start of 1.2 billion parameters, states, caches
 IN_USE = 2e9  # bytes of the GPU that others may hold
 
 
@@ -77,9 +76,9 @@ def problems_of_bundle(bundle, commit=""):
     return found
 
 
-def problems_of_machine(facts, manifest, least_bytes):
+def problems_of_machine(facts, manifest, least_bytes, disk_bytes):
     """`manifest`: has the Python of the bundle's packages and the torch of its wheel; `least_bytes`: the memory of a
-    card that the smallest step of this call needs."""
+    card that the smallest step of this call needs; `disk_bytes`: what its largest step writes."""
     found = []
 
     def add(what, remedy):
@@ -101,8 +100,8 @@ def problems_of_machine(facts, manifest, least_bytes):
             f"install the torch {torch} for CUDA {CUDA}")
     if facts.torch and "numpy" not in facts.modules:
         add("numpy is not installed", "pip install numpy: the programs of PyTorch import it")
-    if facts.disk_bytes < DISK:
-        add(f"{facts.disk_bytes / 1e9:.0f} GB of disk are free below the work folder, and {DISK / 1e9:.0f} GB are "
+    if facts.disk_bytes < disk_bytes:
+        add(f"{facts.disk_bytes / 1e9:.0f} GB of disk are free below the work folder, and {disk_bytes / 1e9:.0f} GB are "
             "needed",
             "name a folder on another disk by --work")
     return found + problems_of_gpu(facts, least_bytes)

@@ -54,6 +54,7 @@ class Step:
     tools: tuple = ()  # programs, of which the machine must have each; "a|b": one of these
     environment: dict = field(default_factory=dict)
     untimed: bool = False  # it measures no time, so it runs beside other untimed steps
+    disk_bytes: float = 20e9  # what it writes; the default: exported weights of 1.2 billion parameters, states, caches
     cases: bool = False  # it writes check.json, and is done when each case there has run
     resumes: bool = False  # the next call continues it; otherwise it begins only if its minutes fit
     expected: dict = field(default_factory=dict)  # Expected by quantity
