@@ -1,10 +1,15 @@
 // fused_projections. The forward gives the bits of separate linears, and the backward their gradients in
 // fewer passes. Parameters and states are separate matrices.
 #include <ATen/Functions.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "first_step.h"
+#include "joined_memory/joined_gradients.h"
 #include "linear_groups/groups.h"
+#include "pairs.h"
 #include "projections.h"
 #include "rows_of_one.h"
 #include "spec/spec_json.h"
@@ -108,6 +113,98 @@ TEST(FusedProjections, PassGradcheck) {
     }
 }
 
+/// Counts the calls of each operator during its lifetime. Callbacks of RecordFunction have no context.
+class Calls {
+ public:
+  Calls() {
+    counted().clear();
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction& fn) -> std::unique_ptr<at::ObserverContext> {
+          ++counted()[fn.name()];
+          return nullptr;
+        }).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Calls() { at::removeCallback(handle_); }
+  Calls(const Calls&) = delete;
+  Calls& operator=(const Calls&) = delete;
+  int64_t of(const std::string& name) const { return counted()[name]; }
+
+ private:
+  static std::map<std::string, int64_t>& counted() {
+    static std::map<std::string, int64_t> counts;
+    return counts;
+  }
+  at::CallbackHandle handle_ = 0;
+};
+
+struct Made {
+  int64_t products = 0, joins = 0, copies = 0;
+  bool operator==(const Made&) const = default;
+};
+
+/// Gradients of inputs of the projections, through `consumer` of their outputs. `made`: by the backward.
+Tensors gradients_through(const std::function<Tensors(const Tensors&)>& projections,
+                          const std::function<Tensor(const Tensors&)>& consumer, const Tensors& in,
+                          Made& made) {
+  const Tensor loss = consumer(projections(in));
+  const Calls calls;  // on a CPU the backward runs in this thread
+  loss.backward();
+  made = {calls.of("aten::mm"), calls.of("aten::cat"), calls.of("aten::copy_")};
+  Tensors gradients;
+  for (const Tensor& input : in) {
+    gradients.push_back(input.grad().clone());
+    input.mutable_grad().reset();
+  }
+  return gradients;
+}
+
+Tensor gated(const Tensors& out) { return call(fused::swiglu(), {out[0], out[1]})[0].square().sum(); }
+
+/// q, k and v of heads of 8, of which q and k are rotated.
+Tensor rotated(const Tensors& out) {
+  const auto heads = [](const Tensor& x) { return x.view({2, 5, -1, 8}).transpose(1, 2); };
+  const Tensor angles = at::arange(40, out[0].options().requires_grad(false)).view({1, 1, 5, 8});
+  const Tensors both = call(fused::position(), {heads(out[0]), heads(out[1]), angles.cos(), angles.sin()});
+  return both[0].square().sum() + both[1].pow(3).sum() + heads(out[2]).square().sum();
+}
+
+TEST(FusedProjections, GradientsThatAConsumerWritesTogetherAreMultipliedAtOnceWithoutACopy) {
+  struct Case {
+    std::vector<int64_t> rows;
+    std::function<Tensor(const Tensors&)> consumer;
+    int64_t copies;  // of gradients that the consumer does not write
+  };
+  for (const Case& one : {Case{{32, 32}, gated, 0}, Case{{16, 8, 8}, rotated, 1}})
+    for (const bool together : {false, true}) {
+      SCOPED_TRACE(std::to_string(one.rows.size()) + (together ? " together" : " apart"));
+      const Tensors in = projection_inputs(one.rows, 16, at::kDouble, together);
+      const Differentiable op = make_projections(all_of(in));
+      const auto fused = [&](const Tensors& given) { return call(op, given); };
+      Made made, separate;
+      const auto expected = gradients_through(separate_linears, one.consumer, in, separate);
+      const auto got = gradients_through(fused, one.consumer, in, made);
+      // One product for x (apart, a second one adds to it), and one for the matrices.
+      EXPECT_EQ(made, (Made{.products = 2, .joins = 0, .copies = separate.copies + one.copies}));
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_LE(relative(got[i], expected[i]), 1e-13) << i;
+      gradcheck([&](const Tensors& given) { return Tensors{one.consumer(fused(given))}; }, in);
+    }
+}
+
+TEST(FusedProjections, AnOfferIsForTheOutputsAloneAndForOneBackward) {
+  const Tensors outputs = {at::randn({3, 4}), at::randn({3, 2})};
+  const Tensor places = offer_places(outputs);
+  EXPECT_FALSE(joined_gradients(places, {at::ones({3, 4}), at::ones({3, 2})}).defined());  // no request
+  EXPECT_FALSE(place_of_gradient(outputs[0].clone()).defined());
+  EXPECT_FALSE(place_of_gradient(outputs[0] * 2).defined());
+  EXPECT_FALSE(offer_for(outputs[0].clone()).defined());
+  const Tensor second = place_of_gradient(offer_for(outputs[1]));
+  second.fill_(7);
+  const Tensor joined = joined_gradients(places, {at::ones({3, 4}), second});
+  EXPECT_TRUE(at::equal(joined, at::tensor({1., 1., 1., 1., 7., 7.}).to(at::kFloat).expand({3, 6})));
+  EXPECT_FALSE(joined_gradients(places, {at::ones({3, 4}), second}).defined());
+  EXPECT_FALSE(place_of_gradient(outputs[0]).is_alias_of(joined)) << "the next backward has its own";
+}
+
 TEST(FusedProjections, FrozenMatricesGetNoGradientAndKeepNoInput) {
   const Tensors in = projection_inputs({16, 8, 8}, 16, at::kFloat, true);
   const Differentiable some = make_projections({.x = true, .matrices = {false, true, false}});
@@ -184,9 +281,9 @@ TEST(FusedProjections, MatricesAreRowsOfOneTensorButSeparateParameters) {
     return of_q_k_v;
   };
   EXPECT_TRUE(rows_of_one(matrices()).defined());
-  EXPECT_FALSE(rows_of_one({params.at("model.layers.1.mlp.gate_proj.weight").leaf.detach(),
-                            params.at("model.layers.1.mlp.up_proj.weight").leaf.detach()})
-                   .defined());
+  EXPECT_TRUE(rows_of_one({params.at("model.layers.1.mlp.gate_proj.weight").leaf.detach(),
+                           params.at("model.layers.1.mlp.up_proj.weight").leaf.detach()})
+                  .defined());
   const auto names = [](Session& session) {
     std::vector<std::string> found;
     for (const Param* param : session.params().all()) found.push_back(param->name);

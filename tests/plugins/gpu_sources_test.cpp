@@ -294,8 +294,20 @@ void check_glu() {
          [&] { mlp::glu_forward<T, N, kGelu>(gate.data(), up.data(), out.data(), kCount, largest.data()); });
   launch(blocks, threads, [&] {
     mlp::glu_backward<T, N, kGelu>(gate.data(), up.data(), g.data(), d_gate.data(), d_up.data(), kCount,
-                                   of_gate_and_up.data());
+                                   kCount, kCount, of_gate_and_up.data());
   });
+  // The same as columns of one tensor.
+  constexpr size_t kWidth = 88;
+  Memory<T> joined(2 * kCount);
+  launch(blocks, threads, [&] {
+    mlp::glu_backward<T, N, kGelu>(gate.data(), up.data(), g.data(), joined.data(), joined.data() + kWidth,
+                                   kCount, kWidth, 2 * kWidth, nullptr);
+  });
+  const Numbers both = joined.numbers(), of_gate = d_gate.numbers(), of_up = d_up.numbers();
+  for (size_t i = 0; i < kCount; ++i) {
+    const size_t place = i + i / kWidth * kWidth;
+    EXPECT_TRUE(both[place] == of_gate[i] && both[place + kWidth] == of_up[i]) << i;
+  }
   const Numbers x = gate.numbers(), u = up.numbers(), gs = g.numbers();
   Numbers outs(kCount), d_gates(kCount), d_ups(kCount);
   for (size_t i = 0; i < kCount; ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "joined_memory/joined_gradients.h"
 #include "kernel_parts/tensors.h"
 #include "kernels.h"
 #include "largest_parts.h"
@@ -54,11 +55,20 @@ Tensor glu_forward(Gate activation, const Tensor& gate_given, const Tensor& up_g
   return out;
 }
 
+/// Where the gradients of gate and up are written: their places beside each other, if those are offered.
+Tensors glu_gradients(const Tensor& gate, const Tensor& up) {
+  Tensors places = {place_of_gradient(gate), place_of_gradient(up)};
+  if (places[0].defined() && places[1].defined() && places[0].strides() == places[1].strides()) return places;
+  return {at::empty(gate.sizes(), gate.options()), at::empty(up.sizes(), up.options())};
+}
+
 Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up_given,
                      const Tensor& gradient_given, Largest largest) {
   const Tensor gate = gate_given.contiguous(), up = up_given.contiguous();
   const Tensor gradient = gradient_given.contiguous();
-  const Tensors out = {at::empty_like(gate), at::empty_like(up)};
+  const Tensors out = glu_gradients(gate_given, up_given);
+  const bool joined = !out[0].is_contiguous();
+  const int64_t width = joined ? out[0].size(-1) : gate.numel();
   const Tensor parts = largest_parts(gate, largest, /*tensors=*/2);
   const GluBackward p{.type = type_of(gate, name_of(activation)),
                       .activation = activation,
@@ -68,7 +78,9 @@ Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up
                       .gate_gradient = out[0].data_ptr(),
                       .up_gradient = out[1].data_ptr(),
                       .count = gate.numel(),
-                      .stream = worth_streaming({out[0], out[1]}, static_cast<int64_t>(out[0].nbytes())),
+                      .width = width,
+                      .stride = joined ? out[0].stride(-2) : width,
+                      .stream = worth_streaming({out[0], out[1]}, width * gate.element_size()),
                       .largest = address_of(parts)};
   for (int64_t i = 0; parts.defined() && i < 2; ++i)
     note_largest(out[static_cast<size_t>(i)], parts.narrow(0, i * kLargestParts, kLargestParts));

@@ -60,12 +60,13 @@ struct GluForward {
   bool stream;
   float* largest = nullptr;  ///< as above
 };
+/// The gradients may be columns of a wider tensor: rows of `width` numbers that start `stride` numbers apart.
 struct GluBackward {
   Type type;
   Gate activation;
   const void *gate, *up, *out_gradient;
   void *gate_gradient, *up_gradient;
-  int64_t count;
+  int64_t count, width, stride;
   bool stream;
   float* largest = nullptr;  ///< as above, of the gate's gradient, then of up's
 };

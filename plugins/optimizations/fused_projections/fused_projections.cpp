@@ -1,10 +1,11 @@
 // q, k and v of an attention, and gate and up of an MLP, as one operator each, because they multiply the same
 // input. Separate linears compute its gradient one after another, and each but the first is added in a
-// separate pass: three passes a block over tensors of the model's width. Here the products accumulate
-// directly. If key and value heads are few, their products are too small for a large device, so the gradients
-// of q, k and v are concatenated and multiplied at once. For that the three matrices are moved together in
-// memory. They remain separate parameters, so checkpoints, states and adapters see no difference. The forward
-// has the bits of separate linears.
+// separate pass: three passes a block over tensors of the model's width. Here one product gives the gradient
+// of the input and another those of the matrices, for which the matrices are moved together in memory, and
+// kernels of other plugins may write the gradients of the outputs together (joined_gradients.h). If they do
+// not, the gradients of q, k and v are concatenated if that is less work than products that accumulate. The
+// matrices remain separate parameters, so checkpoints, states and adapters see no difference. The forward has
+// the bits of separate linears.
 //
 // It pays least if the products are so large that the passes are negligible, or if a compiler fuses the
 // passes: in blocks that `compile` compiles, the plain linears are traced.
@@ -50,14 +51,9 @@ class FusedProjections final : public Plugin {
       for (const Module* linear : linears) matrices.push_back(linear->params.at(0));
       if (std::ranges::any_of(matrices, [](const Param* matrix) { return matrix->codec != nullptr; }))
         continue;
-      int64_t rows = 0;
       Wanted wanted;
-      for (const Param* matrix : matrices) {
-        rows += matrix->layout.box_shape().at(0);
-        wanted.matrices.push_back(matrix->trainable);
-      }
-      if (joining_pays(rows, matrices.front()->shape.at(1), std::ssize(matrices)))
-        lay_together(matrices, run);
+      for (const Param* matrix : matrices) wanted.matrices.push_back(matrix->trainable);
+      lay_together(matrices, run);
       Group& group = groups_.emplace_back();
       group.matrices.assign(matrices.begin(), matrices.end());
       group.of_variable = make_projections(wanted);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "joined_memory/joined_gradients.h"
 #include "rows_of_one.h"
 
 namespace optrush::fused_projections {
@@ -50,19 +51,28 @@ Tensors joined_product(const Tensor& joined, const Tensor& x, const Tensors& mat
   return parts;
 }
 
-/// `x` is undefined if no gradient of a matrix is requested.
-Tensors backward(const Tensor& x, const Tensors& matrices, const Tensors& gradients, const Wanted& wanted) {
-  const Tensors d_out = matrices_of(gradients);
-  const bool complete = std::ranges::all_of(d_out, [](const Tensor& d) { return d.defined(); });
+/// All gradients as one matrix, if they are already there or if a copy pays; otherwise undefined. Without
+/// `useful` no copy is made.
+Tensor joined_matrix(const Tensor& places, const Tensors& gradients, const Tensors& matrices, bool useful) {
+  if (!std::ranges::all_of(gradients, [](const Tensor& d) { return d.defined(); })) return {};
+  if (const Tensor there = joined_gradients(places, gradients); there.defined()) return matrix_of(there);
   int64_t rows = 0;
   for (const Tensor& matrix : matrices) rows += matrix.size(0);
-  const bool joins = complete && joining_pays(rows, matrices[0].size(1), std::ssize(matrices));
+  const bool pays = useful && joining_pays(rows, matrices[0].size(1), std::ssize(matrices));
+  return pays ? at::cat(matrices_of(gradients), 1) : Tensor();
+}
+
+/// `x` is undefined if no gradient of a matrix is requested.
+Tensors backward(const Tensor& x, const Tensors& matrices, const Tensor& places, const Tensors& gradients,
+                 const Wanted& wanted) {
   const bool all_trained = std::ranges::all_of(wanted.matrices, std::identity());
-  const Tensor whole = joins && wanted.x ? rows_of_one(matrices) : Tensor();
-  const Tensor joined = joins && (whole.defined() || all_trained) ? at::cat(d_out, 1) : Tensor();
+  const Tensor whole = wanted.x ? rows_of_one(matrices) : Tensor();
+  const Tensor joined = joined_matrix(places, gradients, matrices, whole.defined() || all_trained);
+  const Tensors d_out = matrices_of(gradients);
 
   Tensor d_x;
-  if (wanted.x) d_x = whole.defined() ? at::mm(joined, whole) : sum_of_products(d_out, matrices);
+  if (wanted.x)
+    d_x = joined.defined() && whole.defined() ? at::mm(joined, whole) : sum_of_products(d_out, matrices);
   Tensors d_matrices(matrices.size());
   if (x.defined())
     d_matrices = joined.defined() && all_trained ? joined_product(joined, matrix_of(x), matrices)
@@ -83,11 +93,12 @@ Differentiable make_projections(Wanted wanted) {
              Differentiable::Result result{{}, in};
              for (size_t i = 1; i < in.size(); ++i) result.outputs.push_back(at::linear(in[0], in[i]));
              if (!any_trained) result.saved[0] = Tensor();
+             result.saved.push_back(offer_places(result.outputs));
              return result;
            },
            .backward = [wanted](const Tensors& saved, const Tensors& gradients) -> Tensors {
-             const Tensors matrices(saved.begin() + 1, saved.end());
-             Tensors made = backward(saved[0], matrices, gradients, wanted);
+             const Tensors matrices(saved.begin() + 1, saved.end() - 1);
+             Tensors made = backward(saved[0], matrices, saved.back(), gradients, wanted);
              if (!made[0].defined()) return made;
              auto sizes =
                  std::ranges::find_if(gradients, [](const Tensor& g) { return g.defined(); })->sizes().vec();

@@ -17,8 +17,9 @@ struct Wanted {
 bool joining_pays(int64_t rows, int64_t columns, int64_t matrices);
 
 /// x W_iᵀ for several matrices: inputs x (.., D) and W_i (N_i, D), outputs (.., N_i), which are bit-equal to
-/// separate linears. If joining pays (joining_pays), the backward is one product for the matrices and, if the
-/// matrices are rows of one matrix, one product for x. Otherwise each product adds to the gradient of x, and
-/// the gradients of the matrices are bit-equal to separate linears.
+/// separate linears. If the gradients of the outputs are in one memory (joined_gradients.h), or if joining
+/// them pays (joining_pays), the backward is one product for the matrices and, if the matrices are rows of
+/// one matrix, one product for x. Otherwise each product adds to the gradient of x, and the gradients of the
+/// matrices are bit-equal to separate linears.
 Differentiable make_projections(Wanted);
 }  // namespace optrush::fused_projections

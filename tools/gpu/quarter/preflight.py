@@ -101,8 +101,8 @@ def problems_of_machine(facts, manifest, least_bytes, disk_bytes):
     if facts.torch and "numpy" not in facts.modules:
         add("numpy is not installed", "pip install numpy: the programs of PyTorch import it")
     if facts.disk_bytes < disk_bytes:
-        add(f"{facts.disk_bytes / 1e9:.0f} GB of disk are free below the work folder, and {disk_bytes / 1e9:.0f} GB are "
-            "needed",
+        add(f"{facts.disk_bytes / 1e9:.0f} GB of disk are free below the work folder, and "
+            f"{disk_bytes / 1e9:.0f} GB are needed",
             "name a folder on another disk by --work")
     return found + problems_of_gpu(facts, least_bytes)
 

@@ -40,7 +40,7 @@ OURS = flagship(
     expected={
         "bf16 weights, over base": ratio(1.47, 1.56),
         "micro-batch 8, over bf16 weights": ratio(1.0, 1.05),
-        "fused projections, over micro-batch 8": ratio(1.0, 1.02),
+        "fused projections, over micro-batch 8": ratio(1.005, 1.03),
         "fused projections, tokens/s": about(67_000, 0.06),
     },
 )

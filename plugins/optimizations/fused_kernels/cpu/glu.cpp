@@ -1,4 +1,6 @@
 // Gated linear units (arXiv:2002.05202) on a CPU, element by element.
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/glu.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
@@ -49,16 +51,23 @@ void backward_range(const GluBackward& p, int64_t begin, int64_t end) {
   const auto *gate = static_cast<const T*>(p.gate), *up = static_cast<const T*>(p.up);
   const auto* out_gradient = static_cast<const T*>(p.out_gradient);
   auto *gate_gradient = static_cast<T*>(p.gate_gradient), *up_gradient = static_cast<T*>(p.up_gradient);
-  each_vector<Wide<T>>(begin, end, [&](auto d, int64_t i) HWY_ATTR {
+  int64_t gap = 0;  // between the rows of a gradient, up to the present one
+  const auto one = [&](auto d, int64_t i) HWY_ATTR {
     const auto x = load(d, gate + i);
     const Argument<decltype(d)> of = argument<kGate>(d, x);
     const Sigmoid<decltype(d)> y = sigmoid(d, of.value);
     const auto scaled = hn::Mul(load(d, out_gradient + i), y.value);
     // d (x y) = y (1 + x (1 - y) d argument)
     const auto slope = hn::MulAdd(hn::Mul(of.x, of.slope), y.rest, hn::Set(d, Wide<T>(1)));
-    store(d, hn::Mul(hn::Mul(scaled, load(d, up + i)), slope), gate_gradient + i, p.stream);
-    store(d, hn::Mul(scaled, x), up_gradient + i, p.stream);
-  });
+    store(d, hn::Mul(hn::Mul(scaled, load(d, up + i)), slope), gate_gradient + gap + i, p.stream);
+    store(d, hn::Mul(scaled, x), up_gradient + gap + i, p.stream);
+  };
+  for (int64_t at = begin; at < end;) {
+    const int64_t row = at / p.width, row_end = std::min(end, (row + 1) * p.width);
+    gap = row * (p.stride - p.width);
+    each_vector<Wide<T>>(at, row_end, one);
+    at = row_end;
+  }
   if (p.stream) hwy::FlushStream();
 }
 

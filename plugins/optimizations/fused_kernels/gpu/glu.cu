@@ -34,11 +34,13 @@ __global__ void glu_forward(const T* __restrict__ gate, const T* __restrict__ up
   if (largest != nullptr) note_largest<T>(largest, most);
 }
 
-/// `largest`: the parts for the gate's gradient, then the parts for up's gradient.
+/// The gradients have rows of `width` numbers that start `stride` numbers apart. `largest`: the parts for the gate's
+/// gradient, then the parts for up's gradient.
 template <class T, int N, bool kGelu>
 __global__ void glu_backward(const T* __restrict__ gate, const T* __restrict__ up,
-                                const T* __restrict__ out_gradient, T* __restrict__ gate_gradient,
-                                T* __restrict__ up_gradient, long long count, float* __restrict__ largest) {
+                             const T* __restrict__ out_gradient, T* __restrict__ gate_gradient,
+                             T* __restrict__ up_gradient, long long count, long long width, long long stride,
+                             float* __restrict__ largest) {
   using W = Wide<T>;
   const long long at = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   W most_of_gate = 0, most_of_up = 0;
@@ -55,8 +57,9 @@ __global__ void glu_backward(const T* __restrict__ gate, const T* __restrict__ u
       g[i] = scaled * other[i] * (W(1) + of.x * (W(1) - y) * of.slope);
       other[i] = scaled * x[i];
     }
-    store(gate_gradient + at, g);
-    store(up_gradient + at, other);
+    const long long to = width == stride ? at : at + at / width * (stride - width);
+    store(gate_gradient + to, g);
+    store(up_gradient + to, other);
     most_of_gate = largest_of(g);
     most_of_up = largest_of(other);
   }

@@ -94,11 +94,11 @@ void gpu::glu_forward(const GluForward& p) {
 
 void gpu::glu_backward(const GluBackward& p) {
   if (p.count == 0) return;
-  const int64_t together =
-      lanes({p.type}, p.count, {p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient});
+  int64_t together = lanes({p.type}, p.width, {p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient});
+  if (p.stride % together != 0) together = 1;
   glu_program()
       .kernel(glu_name("backward", p.type, together, p.activation))
       .launch(over(p.count, together), p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient, p.count,
-              p.largest);
+              p.width, p.stride, p.largest);
 }
 }  // namespace optrush::fused
