@@ -27,7 +27,7 @@ check_luacheck() {
 
 check_shellcheck() {
   need shellcheck
-  shellcheck -x -S warning optrush .ci/run
+  shellcheck -x -S warning optrush .ci/run .ci/other_torch
   tracked '*.sh' | grep -v '^setup/' | xargs -r shellcheck -x -S warning
 }
 
