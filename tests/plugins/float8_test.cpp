@@ -50,7 +50,7 @@ TEST(Float8, ProductsEqualThoseOfTheRoundedNumbers) {
                                         std::pair(Scaling::tensorwise, 1), std::pair(Scaling::rowwise, 19)}) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     float8::StepWeights weights;
-    const auto pair = float8::make_linear_function(scaling, type, &weights, {true});
+    const auto pair = float8::make_linear_function({scaling, type}, &weights, {true});
     const int64_t tokens = 2 * length;  // a multiple of 16, and other numbers
     const Tensor x = at::randn({2, length, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
@@ -88,7 +88,8 @@ TEST(Float8, LinearsOfOneInputShareOneMatrix) {
       Tensors in = {x}, g;
       for (const Tensor& each : w) in.push_back(each.clone().requires_grad_());
       float8::StepWeights weights;
-      const auto pair = float8::make_linear_function(scaling, at::kFloat8_e5m2, &weights, {true, true, true});
+      const auto pair =
+          float8::make_linear_function({scaling, at::kFloat8_e5m2}, &weights, {true, true, true});
       const Tensors out = call(pair, in);
       Tensors read, read_g;
       for (size_t i = 0; i < 3; ++i) {
@@ -144,6 +145,16 @@ TEST(Float8, TrainingFollowsFp32OnEveryStack) {
   EXPECT_LT(difference("tensorwise", autocast), kTolerance);
   EXPECT_LT(difference("tensorwise", {kBf16Weights}), kTolerance);
   EXPECT_LT(difference("rowwise", autocast), kTolerance);
+}
+
+/// The sums of a CPU have 32 bits. The test fake_cuda.float8 finds which products of a GPU have fast sums.
+TEST(Float8, FastSumsAreEqualOnACpu) {
+  const auto losses_with = [](const char* fast_sums) {
+    return losses(Trained(ten_steps({{"float8", {{"fast_sums", fast_sums}}}})).train());
+  };
+  const auto forward = losses_with("forward");
+  EXPECT_EQ(losses_with("none"), forward);
+  EXPECT_EQ(losses_with("all"), forward);
 }
 
 /// Losses of a few steps of a small model show little. Gradient norms distinguish a lost scale from rounding.

@@ -28,13 +28,22 @@ using namespace optrush::float8;
 constexpr int64_t kMultiple = 16;  // _scaled_mm needs widths that are multiples of this
 constexpr int kOldestGpu = 89;
 
+Formats formats_of(const Options& options) {
+  Formats formats;
+  if (options.string("recipe") == "rowwise")
+    formats = {.scaling = Scaling::rowwise, .gradients = at::kFloat8_e4m3fn};
+  const std::string fast_sums = options.string("fast_sums");
+  if (fast_sums != "forward") formats.fast_sums = fast_sums == "all" ? FastSums::all : FastSums::none;
+  return formats;
+}
+
 class Float8 final : public Plugin {
  public:
   void apply(optrush::Recipe& recipe, const Options& options) override {
     if (recipe.spec().train.dtype == "fp64")
       throw Error("float8 supports fp32 and bf16 parameters, but train.dtype is fp64",
                   "leave train.dtype at fp32");
-    scaling_ = options.string("recipe") == "rowwise" ? Scaling::rowwise : Scaling::tensorwise;
+    formats_ = formats_of(options);
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
@@ -73,8 +82,7 @@ class Float8 final : public Plugin {
       trained.push_back(param->trainable);
       places_[linears[i]] = {&group, i};
     }
-    const auto gradients = scaling_ == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
-    group.pair = make_linear_function(scaling_, gradients, &group.weights, std::move(trained));
+    group.pair = make_linear_function(formats_, &group.weights, std::move(trained));
   }
 
   void find_groups(Run& run) {
@@ -131,7 +139,7 @@ class Float8 final : public Plugin {
       throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this GPU is " + gpu_architecture());
   }
 
-  Scaling scaling_ = Scaling::tensorwise;
+  Formats formats_;
   std::deque<Group> groups_;
   std::map<const Module*, Place> places_;
   int64_t odd_ = 0;
@@ -147,6 +155,8 @@ OPTRUSH_PLUGIN(Float8, R"json({
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU computes the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
-     "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"}
+     "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"},
+    {"name": "fast_sums", "type": "string", "default": "forward", "choices": ["none", "forward", "all"],
+     "doc": "products whose sums a GPU accumulates in fewer bits, which is faster: all includes gradients; a CPU computes the same numbers for each"}
   ]
 })json");
