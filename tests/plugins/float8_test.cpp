@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "float8/linear_function.h"
 #include "precision.h"
@@ -192,6 +193,53 @@ TEST(Float8, WeightsAreQuantizedOncePerStepAndFlopsAreCounted) {
   }
   spec.plugins.erase(spec.plugins.begin());
   EXPECT_EQ(result["flops_per_token"]["hfu"], Trained(spec).train()["flops_per_token"]["hfu"]);
+}
+
+/// The linears whose outputs were computed in fp8. Only these are numbers of bf16.
+std::set<std::string> in_fp8(const Json& options) {
+  std::set<std::string> found;
+  const auto look = [&](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {
+    return [&, inner, path = module.path](const Tensor& x) {
+      Tensor out = inner(x);
+      if (at::equal(out, out.to(at::kBFloat16).to(out.scalar_type()))) found.insert(path);
+      return out;
+    };
+  };
+  Trained(nano_spec({{"float8", options}}), [&](Recipe& recipe) {
+    recipe.ops.linear.wrap(Phase::quantize, look);
+  }).train();
+  return found;
+}
+
+TEST(Float8, OptionsSelectLinears) {
+  constexpr size_t kOfABlock = 7;
+  const auto all = in_fp8(Json::object());
+  EXPECT_EQ(all.size(), 2 * kOfABlock);
+  const auto last = in_fp8({{"skip_first", 1}}), first = in_fp8({{"skip_last", 1}});
+  EXPECT_EQ(last.size(), kOfABlock);
+  EXPECT_TRUE(last.contains("model.layers.1.mlp.down_proj"));
+  EXPECT_EQ(first.size(), kOfABlock);
+  EXPECT_TRUE(first.contains("model.layers.0.mlp.down_proj"));
+  const Json named = {"q_proj", "v_proj", "mlp.down_proj"};  // two of the three that share an input
+  EXPECT_EQ(in_fp8({{"linears", named}, {"skip_last", 1}}),
+            (std::set<std::string>{"model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.v_proj",
+                                   "model.layers.0.mlp.down_proj"}));
+}
+
+TEST(Float8, AnUnknownLinearAndAnEmptySelectionAreRefused) {
+  const auto refusal = [](const Json& options) {
+    return error_of([&] { Trained trained(nano_spec({{"float8", options}})); });
+  };
+  const std::string unknown = refusal({{"linears", {"q_proj", "qproj"}}});
+  EXPECT_NE(unknown.find("linears names 'qproj', but the blocks of this model have no such linear layer"),
+            std::string::npos)
+      << unknown;
+  EXPECT_NE(unknown.find("one of: down_proj, gate_proj, k_proj"), std::string::npos) << unknown;
+  EXPECT_NE(refusal({{"linears", {"lm_head"}}}).find("no such linear layer"), std::string::npos);
+  const std::string none = refusal({{"skip_first", 1}, {"skip_last", 1}});
+  EXPECT_NE(none.find("skip_first = 1, skip_last = 1 and linears select no linear layer of 2 blocks"),
+            std::string::npos)
+      << none;
 }
 
 TEST(Float8, FrozenMatricesKeepNoInput) {

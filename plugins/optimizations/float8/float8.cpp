@@ -20,6 +20,7 @@
 #include "linear_groups/groups.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
+#include "selection.h"
 
 namespace {
 using namespace optrush;
@@ -44,8 +45,10 @@ class Float8 final : public Plugin {
       throw Error("float8 supports fp32 and bf16 parameters, but train.dtype is fp64",
                   "leave train.dtype at fp32");
     formats_ = formats_of(options);
+    selection_ = Selection(options);
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
+    recipe.on(Event::meta_initialized, Phase::base, [this](Run& run) { selection_.check(run); });
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
     recipe.on(Event::ready, Phase::base, [this](Run& run) { check(run); });
     recipe.on(Event::step_end, Phase::base, [this](Run&) {
@@ -69,7 +72,7 @@ class Float8 final : public Plugin {
 
   static bool fits(const Module& module) {
     const auto here = module.params.at(0)->layout.box_shape();  // of this rank
-    return module.layer >= 0 && here[0] % kMultiple == 0 && here[1] % kMultiple == 0;
+    return here[0] % kMultiple == 0 && here[1] % kMultiple == 0;
   }
 
   void add_group(const LinearGroup& linears) {
@@ -87,7 +90,8 @@ class Float8 final : public Plugin {
 
   void find_groups(Run& run) {
     for (LinearGroup linears : linear_groups(run.units())) {
-      std::erase_if(linears, [](const Module* linear) { return !fits(*linear); });
+      std::erase_if(linears,
+                    [this](const Module* linear) { return !selection_.has(*linear) || !fits(*linear); });
       if (!linears.empty()) add_group(linears);
     }
   }
@@ -102,7 +106,7 @@ class Float8 final : public Plugin {
   }
 
   Ops::Linear::Fn replacement(const Module& module) {
-    if (module.layer < 0) return {};
+    if (!selection_.has(module)) return {};
     if (!fits(module)) {
       ++odd_;
       return {};
@@ -121,8 +125,8 @@ class Float8 final : public Plugin {
   }
 
   void check(Run& run) const {
-    if (groups_.empty())
-      throw Error("float8 does not apply: no linear layer of a block has widths that are multiples of " +
+    if (groups_.empty() && odd_ > 0)
+      throw Error("float8 does not apply: no selected linear layer has widths that are multiples of " +
                       std::to_string(kMultiple),
                   "remove the rung, or use such widths");
     if (odd_ > 0)
@@ -140,6 +144,7 @@ class Float8 final : public Plugin {
   }
 
   Formats formats_;
+  Selection selection_;
   std::deque<Group> groups_;
   std::map<const Module*, Place> places_;
   int64_t odd_ = 0;
@@ -157,6 +162,12 @@ OPTRUSH_PLUGIN(Float8, R"json({
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
      "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"},
     {"name": "fast_sums", "type": "string", "default": "forward", "choices": ["none", "forward", "all"],
-     "doc": "products whose sums a GPU accumulates in fewer bits, which is faster: all includes gradients; a CPU computes the same numbers for each"}
+     "doc": "products whose sums a GPU accumulates in fewer bits, which is faster: all includes gradients; a CPU computes the same numbers for each"},
+    {"name": "skip_first", "type": "integer", "default": 0, "min": 0, "max": 1000,
+     "doc": "first blocks whose linears are unchanged"},
+    {"name": "skip_last", "type": "integer", "default": 0, "min": 0, "max": 1000,
+     "doc": "last blocks whose linears are unchanged"},
+    {"name": "linears", "type": "list", "default": [],
+     "doc": "linear layers in fp8, by their paths or the ends of these, such as q_proj; empty: all of the blocks"}
   ]
 })json");
