@@ -9,6 +9,7 @@
 #include <set>
 
 #include "float8/linear_function.h"
+#include "optrush/optimizer.h"
 #include "precision.h"
 #include "support/error_of.h"
 
@@ -240,6 +241,84 @@ TEST(Float8, AnUnknownLinearAndAnEmptySelectionAreRefused) {
   EXPECT_NE(none.find("skip_first = 1, skip_last = 1 and linears select no linear layer of 2 blocks"),
             std::string::npos)
       << none;
+}
+
+/// Losses and gradient norms, or validation losses before the last step, of ten steps from step `first` on.
+/// Only the last step changes the weights.
+std::vector<double> steps_with(Stack stack, int64_t first, bool validates = false) {
+  RunSpec spec = ten_steps(std::move(stack));
+  if (validates) {
+    spec.validate.every = 1;
+    spec.validate.data = spec.data;
+  }
+  const auto keep_weights = [updates = int64_t{0}](auto inner) {
+    return [inner, updates](Gradients& gradients, Update& update) mutable {
+      inner(gradients, update);
+      if (++updates < 10) update.lr = 0;
+    };
+  };
+  Trained trained(spec, [&](Recipe& recipe) { recipe.gradients.wrap(Phase::optimizer, keep_weights); });
+  trained.session().resume_at(first);
+  const Json result = trained.train();
+  std::vector<double> values;
+  for (size_t i = 0; i < result["steps"].size(); ++i) {
+    values.push_back(result["steps"][i]["loss"].get<double>());
+    if (!validates)
+      values.push_back(result["steps"][i]["grad_norm"].get<double>());
+    else if (i + 1 < result["steps"].size())
+      values.push_back(result["validation"][i]["loss"].get<double>());
+  }
+  return values;
+}
+
+/// Half of ten steps, then the plain form: forward, backward and recomputation, of each micro-batch.
+TEST(Float8, UntilReturnsToThePlainForm) {
+  const PluginUse fp8 = {"float8", Json::object()}, half = {"float8", {{"until", 0.5}}};
+  const Stack stacks[] = {{},
+                          {{"mixed_precision", Json::object()},
+                           {"gradient_accumulation", {{"steps", 2}}},
+                           checkpointing({{"policy", "full"}})}};
+  for (const bool validates : {false, true})
+    for (const Stack& stack : stacks) {
+      const auto with = [&](const PluginUse& use, int64_t first) {
+        Stack all = stack;
+        all.push_back(use);
+        return steps_with(all, first, validates);
+      };
+      const auto before = with(fp8, 0), after = steps_with(stack, 0, validates), got = with(half, 0);
+      ASSERT_EQ(got.size(), validates ? 19U : 20U);
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], i < 10 ? before[i] : after[i]) << i;
+      EXPECT_NE(before[10], after[10]);
+      // A resumed run counts on.
+      EXPECT_EQ(with(half, 7), steps_with(stack, 7, validates));
+    }
+  const auto trained = [](const Json& options) {
+    return losses(Trained(ten_steps({{"float8", options}})).train());
+  };
+  const auto whole = trained(Json::object()), switched = trained({{"until", 0.5}});
+  EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 5, switched.begin()));
+  EXPECT_NE(whole, switched);
+}
+
+TEST(Float8, UntilRefusesWhatRecordsAStep) {
+  const auto refusal = [](Stack stack, double until, const std::function<void(RunSpec&)>& edit = {}) {
+    stack.push_back({"float8", {{"until", until}}});
+    RunSpec spec = nano_spec(stack);
+    spec.train.warmup = 3;
+    if (edit) edit(spec);
+    return error_of([&] { Trained trained(spec); });
+  };
+  EXPECT_EQ(refusal({}, 0.5), "");
+  EXPECT_NE(
+      refusal({{"compile", Json::object()}}, 0.5).find("compiled units keep the form of the first step"),
+      std::string::npos);
+  const Stack graphs = {{"fused_adamw", Json::object()}, {"cuda_graphs", Json::object()}};
+  EXPECT_NE(refusal(graphs, 0.5).find("a CUDA graph repeats the step that it recorded"), std::string::npos)
+      << refusal(graphs, 0.5);
+  EXPECT_NE(refusal({}, 0.01).find("until leaves none of the 5 steps in fp8"), std::string::npos);
+  EXPECT_NE(
+      refusal({}, 0.5, [](RunSpec& spec) { spec.train.epochs = 2; }).find("train.epochs may end the run"),
+      std::string::npos);
 }
 
 TEST(Float8, FrozenMatricesKeepNoInput) {

@@ -11,6 +11,8 @@
 // most of the step and a compiler fuses quantization (a pass over each operand). It does not pay with
 // small layers, and never on a CPU: no CPU multiplies fp8.
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -21,6 +23,7 @@
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 #include "selection.h"
+#include "switch_back.h"
 
 namespace {
 using namespace optrush;
@@ -46,11 +49,15 @@ class Float8 final : public Plugin {
                   "leave train.dtype at fp32");
     formats_ = formats_of(options);
     selection_ = Selection(options);
+    switch_back_ = SwitchBack(recipe.spec(), options.number("until"));
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
     recipe.on(Event::meta_initialized, Phase::base, [this](Run& run) { selection_.check(run); });
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
-    recipe.on(Event::ready, Phase::base, [this](Run& run) { check(run); });
+    recipe.on(Event::ready, Phase::base, [this, &recipe](Run& run) {
+      check(run);
+      switch_back_.check(recipe, run);
+    });
     recipe.on(Event::step_end, Phase::base, [this](Run&) {
       for (Group& group : groups_) group.weights.drop();
     });
@@ -89,6 +96,7 @@ class Float8 final : public Plugin {
   }
 
   void find_groups(Run& run) {
+    run_ = &run;
     for (LinearGroup linears : linear_groups(run.units())) {
       std::erase_if(linears,
                     [this](const Module* linear) { return !selection_.has(*linear) || !fits(*linear); });
@@ -112,7 +120,8 @@ class Float8 final : public Plugin {
       return {};
     }
     if (!places_.contains(&module)) add_group({&module});
-    return [place = places_.at(&module)](const Tensor& x) {
+    return [this, place = places_.at(&module), weight = module.params.at(0)](const Tensor& x) {
+      if (switch_back_.is_past(run_->step())) return at::linear(x, weight->compute_value());
       Group& group = *place.group;
       const auto type = autocast_type(x.device().type()).value_or(x.scalar_type());
       const auto multiply_all = [&] {
@@ -145,6 +154,8 @@ class Float8 final : public Plugin {
 
   Formats formats_;
   Selection selection_;
+  SwitchBack switch_back_;
+  Run* run_ = nullptr;
   std::deque<Group> groups_;
   std::map<const Module*, Place> places_;
   int64_t odd_ = 0;
@@ -156,7 +167,7 @@ OPTRUSH_PLUGIN(Float8, R"json({
   "name": "float8", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "linear layers of the blocks computed in 8-bit floating point, forward and backward",
   "conflicts": ["fused_projections", "grouped_experts", "nf4"],
-  "check": [{}, {"options": {"recipe": "rowwise"}}],
+  "check": [{}, {"options": {"recipe": "rowwise"}}, {"options": {"until": 0.5}}],
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU computes the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
@@ -168,6 +179,8 @@ OPTRUSH_PLUGIN(Float8, R"json({
     {"name": "skip_last", "type": "integer", "default": 0, "min": 0, "max": 1000,
      "doc": "last blocks whose linears are unchanged"},
     {"name": "linears", "type": "list", "default": [],
-     "doc": "linear layers in fp8, by their paths or the ends of these, such as q_proj; empty: all of the blocks"}
+     "doc": "linear layers in fp8, by their paths or the ends of these, such as q_proj; empty: all of the blocks"},
+    {"name": "until", "type": "number", "default": 1, "min": 0, "max": 1,
+     "doc": "fraction of the run's steps, with warm-up, after which linears are computed without fp8"}
   ]
 })json");
