@@ -1,6 +1,7 @@
 // cuBLASLt: the functions that torch's products with epilogues and in 8 bits call.
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
@@ -20,9 +21,9 @@ struct Description {
 
   int integer(int attribute, int standard) const {
     const auto it = attributes.find(attribute);
-    if (it == attributes.end() || it->second.size() < sizeof(int)) return standard;
-    int value = 0;
-    std::memcpy(&value, it->second.data(), sizeof value);
+    if (it == attributes.end()) return standard;
+    int value = 0;  // attributes of one byte are not negative
+    std::memcpy(&value, it->second.data(), std::min(sizeof value, it->second.size()));
     return value;
   }
   void set(int attribute, const void* value, size_t bytes) {
@@ -38,6 +39,16 @@ struct Layout : Description {
 Description* object_of(cublasLtMatmulDesc_t d) { return reinterpret_cast<Description*>(d); }
 Layout* object_of(cublasLtMatrixLayout_t l) { return reinterpret_cast<Layout*>(l); }
 
+/// " fast sums", " scales 4 5": settings of an 8-bit product that differ from the standard.
+std::string settings_of(const Description& d) {
+  std::string text;
+  if (d.integer(CUBLASLT_MATMUL_DESC_FAST_ACCUM, 0) != 0) text += " fast sums";
+  const int a = d.integer(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, 0),
+            b = d.integer(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, 0);
+  if (a != 0 || b != 0) text += " scales " + std::to_string(a) + " " + std::to_string(b);
+  return text;
+}
+
 struct Product {
   std::string text, refusal;
 };
@@ -52,7 +63,8 @@ Product product_of(cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t la, cublasLtMa
   p.text = std::string("cublasLtMatmul ") + (ta ? "t" : "n") + (tb ? "t" : "n") + " m" + std::to_string(m) +
            " n" + std::to_string(n) + " k" + std::to_string(k) + " " + name_of_type(a.type) + " " +
            name_of_type(b.type) + " -> " + name_of_type(c.type) + " epilogue " +
-           std::to_string(object_of(d)->integer(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
+           std::to_string(object_of(d)->integer(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT)) +
+           settings_of(*object_of(d));
   const auto& architecture = Settings::get().architecture;
   if (k != k_of_b || c.rows != m || c.columns != n)
     p.refusal = "the shapes do not fit";

@@ -89,8 +89,7 @@ TEST_F(PrecisionOnGpu, Fp8LinearsOfOneInputMatchCpu) {
   for (const int64_t size : sizes) numbers.push_back(at::randn({3, 64, size}).to(at::kBFloat16));
   const auto run = [&](at::Device device) {
     float8::StepWeights weights;
-    const auto pair = float8::make_linear_function(float8::Scaling::tensorwise, at::kFloat8_e5m2, &weights,
-                                                   {true, true, true});
+    const auto pair = float8::make_linear_function({}, &weights, {true, true, true});
     Tensors in, all;
     for (size_t i = 0; i < 4; ++i) in.push_back(numbers[i].to(device).detach().requires_grad_());
     Tensor sum;
@@ -136,7 +135,7 @@ TEST_F(PrecisionOnGpu, Fp8ProductsMatchCpu) {
                  g = at::randn({3, length, 256}).to(at::kBFloat16);
     const auto run = [&, scaling = scaling](at::Device device) {
       float8::StepWeights weights;
-      const auto pair = float8::make_linear_function(scaling, gradients, &weights, {true});
+      const auto pair = float8::make_linear_function({scaling, gradients}, &weights, {true});
       // A tensor on the same device is returned itself, so x would become a leaf.
       const Tensor in = x.to(device).detach().requires_grad_(),
                    weight = w.to(device).detach().requires_grad_();

@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "float8/linear_function.h"
+#include "optrush/optimizer.h"
 #include "precision.h"
 #include "support/error_of.h"
 
@@ -50,7 +52,7 @@ TEST(Float8, ProductsEqualThoseOfTheRoundedNumbers) {
                                         std::pair(Scaling::tensorwise, 1), std::pair(Scaling::rowwise, 19)}) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     float8::StepWeights weights;
-    const auto pair = float8::make_linear_function(scaling, type, &weights, {true});
+    const auto pair = float8::make_linear_function({scaling, type}, &weights, {true});
     const int64_t tokens = 2 * length;  // a multiple of 16, and other numbers
     const Tensor x = at::randn({2, length, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
@@ -88,7 +90,8 @@ TEST(Float8, LinearsOfOneInputShareOneMatrix) {
       Tensors in = {x}, g;
       for (const Tensor& each : w) in.push_back(each.clone().requires_grad_());
       float8::StepWeights weights;
-      const auto pair = float8::make_linear_function(scaling, at::kFloat8_e5m2, &weights, {true, true, true});
+      const auto pair =
+          float8::make_linear_function({scaling, at::kFloat8_e5m2}, &weights, {true, true, true});
       const Tensors out = call(pair, in);
       Tensors read, read_g;
       for (size_t i = 0; i < 3; ++i) {
@@ -146,6 +149,16 @@ TEST(Float8, TrainingFollowsFp32OnEveryStack) {
   EXPECT_LT(difference("rowwise", autocast), kTolerance);
 }
 
+/// The sums of a CPU have 32 bits. The test fake_cuda.float8 finds which products of a GPU have fast sums.
+TEST(Float8, FastSumsAreEqualOnACpu) {
+  const auto losses_with = [](const char* fast_sums) {
+    return losses(Trained(ten_steps({{"float8", {{"fast_sums", fast_sums}}}})).train());
+  };
+  const auto forward = losses_with("forward");
+  EXPECT_EQ(losses_with("none"), forward);
+  EXPECT_EQ(losses_with("all"), forward);
+}
+
 /// Losses of a few steps of a small model show little. Gradient norms distinguish a lost scale from rounding.
 /// `optrush check` compares them as well.
 TEST(Float8, ALostScaleShowsInTheGradientNorm) {
@@ -181,6 +194,131 @@ TEST(Float8, WeightsAreQuantizedOncePerStepAndFlopsAreCounted) {
   }
   spec.plugins.erase(spec.plugins.begin());
   EXPECT_EQ(result["flops_per_token"]["hfu"], Trained(spec).train()["flops_per_token"]["hfu"]);
+}
+
+/// The linears whose outputs were computed in fp8. Only these are numbers of bf16.
+std::set<std::string> in_fp8(const Json& options) {
+  std::set<std::string> found;
+  const auto look = [&](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {
+    return [&, inner, path = module.path](const Tensor& x) {
+      Tensor out = inner(x);
+      if (at::equal(out, out.to(at::kBFloat16).to(out.scalar_type()))) found.insert(path);
+      return out;
+    };
+  };
+  Trained(nano_spec({{"float8", options}}), [&](Recipe& recipe) {
+    recipe.ops.linear.wrap(Phase::quantize, look);
+  }).train();
+  return found;
+}
+
+TEST(Float8, OptionsSelectLinears) {
+  constexpr size_t kOfABlock = 7;
+  const auto all = in_fp8(Json::object());
+  EXPECT_EQ(all.size(), 2 * kOfABlock);
+  const auto last = in_fp8({{"skip_first", 1}}), first = in_fp8({{"skip_last", 1}});
+  EXPECT_EQ(last.size(), kOfABlock);
+  EXPECT_TRUE(last.contains("model.layers.1.mlp.down_proj"));
+  EXPECT_EQ(first.size(), kOfABlock);
+  EXPECT_TRUE(first.contains("model.layers.0.mlp.down_proj"));
+  const Json named = {"q_proj", "v_proj", "mlp.down_proj"};  // two of the three that share an input
+  EXPECT_EQ(in_fp8({{"linears", named}, {"skip_last", 1}}),
+            (std::set<std::string>{"model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.v_proj",
+                                   "model.layers.0.mlp.down_proj"}));
+}
+
+TEST(Float8, AnUnknownLinearAndAnEmptySelectionAreRefused) {
+  const auto refusal = [](const Json& options) {
+    return error_of([&] { Trained trained(nano_spec({{"float8", options}})); });
+  };
+  const std::string unknown = refusal({{"linears", {"q_proj", "qproj"}}});
+  EXPECT_NE(unknown.find("linears names 'qproj', but the blocks of this model have no such linear layer"),
+            std::string::npos)
+      << unknown;
+  EXPECT_NE(unknown.find("one of: down_proj, gate_proj, k_proj"), std::string::npos) << unknown;
+  EXPECT_NE(refusal({{"linears", {"lm_head"}}}).find("no such linear layer"), std::string::npos);
+  const std::string none = refusal({{"skip_first", 1}, {"skip_last", 1}});
+  EXPECT_NE(none.find("skip_first = 1, skip_last = 1 and linears select no linear layer of 2 blocks"),
+            std::string::npos)
+      << none;
+}
+
+/// Losses and gradient norms, or validation losses before the last step, of ten steps from step `first` on.
+/// Only the last step changes the weights.
+std::vector<double> steps_with(Stack stack, int64_t first, bool validates = false) {
+  RunSpec spec = ten_steps(std::move(stack));
+  if (validates) {
+    spec.validate.every = 1;
+    spec.validate.data = spec.data;
+  }
+  const auto keep_weights = [updates = int64_t{0}](auto inner) {
+    return [inner, updates](Gradients& gradients, Update& update) mutable {
+      inner(gradients, update);
+      if (++updates < 10) update.lr = 0;
+    };
+  };
+  Trained trained(spec, [&](Recipe& recipe) { recipe.gradients.wrap(Phase::optimizer, keep_weights); });
+  trained.session().resume_at(first);
+  const Json result = trained.train();
+  std::vector<double> values;
+  for (size_t i = 0; i < result["steps"].size(); ++i) {
+    values.push_back(result["steps"][i]["loss"].get<double>());
+    if (!validates)
+      values.push_back(result["steps"][i]["grad_norm"].get<double>());
+    else if (i + 1 < result["steps"].size())
+      values.push_back(result["validation"][i]["loss"].get<double>());
+  }
+  return values;
+}
+
+/// Half of ten steps, then the plain form: forward, backward and recomputation, of each micro-batch.
+TEST(Float8, UntilReturnsToThePlainForm) {
+  const PluginUse fp8 = {"float8", Json::object()}, half = {"float8", {{"until", 0.5}}};
+  const Stack stacks[] = {{},
+                          {{"mixed_precision", Json::object()},
+                           {"gradient_accumulation", {{"steps", 2}}},
+                           checkpointing({{"policy", "full"}})}};
+  for (const bool validates : {false, true})
+    for (const Stack& stack : stacks) {
+      const auto with = [&](const PluginUse& use, int64_t first) {
+        Stack all = stack;
+        all.push_back(use);
+        return steps_with(all, first, validates);
+      };
+      const auto before = with(fp8, 0), after = steps_with(stack, 0, validates), got = with(half, 0);
+      ASSERT_EQ(got.size(), validates ? 19U : 20U);
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], i < 10 ? before[i] : after[i]) << i;
+      EXPECT_NE(before[10], after[10]);
+      // A resumed run counts on.
+      EXPECT_EQ(with(half, 7), steps_with(stack, 7, validates));
+    }
+  const auto trained = [](const Json& options) {
+    return losses(Trained(ten_steps({{"float8", options}})).train());
+  };
+  const auto whole = trained(Json::object()), switched = trained({{"until", 0.5}});
+  EXPECT_TRUE(std::equal(whole.begin(), whole.begin() + 5, switched.begin()));
+  EXPECT_NE(whole, switched);
+}
+
+TEST(Float8, UntilRefusesWhatRecordsAStep) {
+  const auto refusal = [](Stack stack, double until, const std::function<void(RunSpec&)>& edit = {}) {
+    stack.push_back({"float8", {{"until", until}}});
+    RunSpec spec = nano_spec(stack);
+    spec.train.warmup = 3;
+    if (edit) edit(spec);
+    return error_of([&] { Trained trained(spec); });
+  };
+  EXPECT_EQ(refusal({}, 0.5), "");
+  EXPECT_NE(
+      refusal({{"compile", Json::object()}}, 0.5).find("compiled units keep the form of the first step"),
+      std::string::npos);
+  const Stack graphs = {{"fused_adamw", Json::object()}, {"cuda_graphs", Json::object()}};
+  EXPECT_NE(refusal(graphs, 0.5).find("a CUDA graph repeats the step that it recorded"), std::string::npos)
+      << refusal(graphs, 0.5);
+  EXPECT_NE(refusal({}, 0.01).find("until leaves none of the 5 steps in fp8"), std::string::npos);
+  EXPECT_NE(
+      refusal({}, 0.5, [](RunSpec& spec) { spec.train.epochs = 2; }).find("train.epochs may end the run"),
+      std::string::npos);
 }
 
 TEST(Float8, FrozenMatricesKeepNoInput) {

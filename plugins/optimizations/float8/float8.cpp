@@ -11,6 +11,8 @@
 // most of the step and a compiler fuses quantization (a pass over each operand). It does not pay with
 // small layers, and never on a CPU: no CPU multiplies fp8.
 
+#include <ATen/Functions.h>
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -20,6 +22,8 @@
 #include "linear_groups/groups.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
+#include "selection.h"
+#include "switch_back.h"
 
 namespace {
 using namespace optrush;
@@ -28,17 +32,32 @@ using namespace optrush::float8;
 constexpr int64_t kMultiple = 16;  // _scaled_mm needs widths that are multiples of this
 constexpr int kOldestGpu = 89;
 
+Formats formats_of(const Options& options) {
+  Formats formats;
+  if (options.string("recipe") == "rowwise")
+    formats = {.scaling = Scaling::rowwise, .gradients = at::kFloat8_e4m3fn};
+  const std::string fast_sums = options.string("fast_sums");
+  if (fast_sums != "forward") formats.fast_sums = fast_sums == "all" ? FastSums::all : FastSums::none;
+  return formats;
+}
+
 class Float8 final : public Plugin {
  public:
   void apply(optrush::Recipe& recipe, const Options& options) override {
     if (recipe.spec().train.dtype == "fp64")
       throw Error("float8 supports fp32 and bf16 parameters, but train.dtype is fp64",
                   "leave train.dtype at fp32");
-    scaling_ = options.string("recipe") == "rowwise" ? Scaling::rowwise : Scaling::tensorwise;
+    formats_ = formats_of(options);
+    selection_ = Selection(options);
+    switch_back_ = SwitchBack(recipe.spec(), options.number("until"));
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
+    recipe.on(Event::meta_initialized, Phase::base, [this](Run& run) { selection_.check(run); });
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
-    recipe.on(Event::ready, Phase::base, [this](Run& run) { check(run); });
+    recipe.on(Event::ready, Phase::base, [this, &recipe](Run& run) {
+      check(run);
+      switch_back_.check(recipe, run);
+    });
     recipe.on(Event::step_end, Phase::base, [this](Run&) {
       for (Group& group : groups_) group.weights.drop();
     });
@@ -60,7 +79,7 @@ class Float8 final : public Plugin {
 
   static bool fits(const Module& module) {
     const auto here = module.params.at(0)->layout.box_shape();  // of this rank
-    return module.layer >= 0 && here[0] % kMultiple == 0 && here[1] % kMultiple == 0;
+    return here[0] % kMultiple == 0 && here[1] % kMultiple == 0;
   }
 
   void add_group(const LinearGroup& linears) {
@@ -73,13 +92,14 @@ class Float8 final : public Plugin {
       trained.push_back(param->trainable);
       places_[linears[i]] = {&group, i};
     }
-    const auto gradients = scaling_ == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
-    group.pair = make_linear_function(scaling_, gradients, &group.weights, std::move(trained));
+    group.pair = make_linear_function(formats_, &group.weights, std::move(trained));
   }
 
   void find_groups(Run& run) {
+    run_ = &run;
     for (LinearGroup linears : linear_groups(run.units())) {
-      std::erase_if(linears, [](const Module* linear) { return !fits(*linear); });
+      std::erase_if(linears,
+                    [this](const Module* linear) { return !selection_.has(*linear) || !fits(*linear); });
       if (!linears.empty()) add_group(linears);
     }
   }
@@ -94,13 +114,14 @@ class Float8 final : public Plugin {
   }
 
   Ops::Linear::Fn replacement(const Module& module) {
-    if (module.layer < 0) return {};
+    if (!selection_.has(module)) return {};
     if (!fits(module)) {
       ++odd_;
       return {};
     }
     if (!places_.contains(&module)) add_group({&module});
-    return [place = places_.at(&module)](const Tensor& x) {
+    return [this, place = places_.at(&module), weight = module.params.at(0)](const Tensor& x) {
+      if (switch_back_.is_past(run_->step())) return at::linear(x, weight->compute_value());
       Group& group = *place.group;
       const auto type = autocast_type(x.device().type()).value_or(x.scalar_type());
       const auto multiply_all = [&] {
@@ -113,8 +134,8 @@ class Float8 final : public Plugin {
   }
 
   void check(Run& run) const {
-    if (groups_.empty())
-      throw Error("float8 does not apply: no linear layer of a block has widths that are multiples of " +
+    if (groups_.empty() && odd_ > 0)
+      throw Error("float8 does not apply: no selected linear layer has widths that are multiples of " +
                       std::to_string(kMultiple),
                   "remove the rung, or use such widths");
     if (odd_ > 0)
@@ -131,7 +152,10 @@ class Float8 final : public Plugin {
       throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this GPU is " + gpu_architecture());
   }
 
-  Scaling scaling_ = Scaling::tensorwise;
+  Formats formats_;
+  Selection selection_;
+  SwitchBack switch_back_;
+  Run* run_ = nullptr;
   std::deque<Group> groups_;
   std::map<const Module*, Place> places_;
   int64_t odd_ = 0;
@@ -143,10 +167,20 @@ OPTRUSH_PLUGIN(Float8, R"json({
   "name": "float8", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "linear layers of the blocks computed in 8-bit floating point, forward and backward",
   "conflicts": ["fused_projections", "grouped_experts", "nf4"],
-  "check": [{}, {"options": {"recipe": "rowwise"}}],
+  "check": [{}, {"options": {"recipe": "rowwise"}}, {"options": {"until": 0.5}}],
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU computes the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
-     "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"}
+     "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"},
+    {"name": "fast_sums", "type": "string", "default": "forward", "choices": ["none", "forward", "all"],
+     "doc": "products whose sums a GPU accumulates in fewer bits, which is faster: all includes gradients; a CPU computes the same numbers for each"},
+    {"name": "skip_first", "type": "integer", "default": 0, "min": 0, "max": 1000,
+     "doc": "first blocks whose linears are unchanged"},
+    {"name": "skip_last", "type": "integer", "default": 0, "min": 0, "max": 1000,
+     "doc": "last blocks whose linears are unchanged"},
+    {"name": "linears", "type": "list", "default": [],
+     "doc": "linear layers in fp8, by their paths or the ends of these, such as q_proj; empty: all of the blocks"},
+    {"name": "until", "type": "number", "default": 1, "min": 0, "max": 1,
+     "doc": "fraction of the run's steps, with warm-up, after which linears are computed without fp8"}
   ]
 })json");

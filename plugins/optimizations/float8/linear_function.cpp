@@ -67,8 +67,7 @@ Scaled StepWeights::columns(at::TensorList weights, Scaling scaling) {
 namespace {
 /// A function of linears; its inputs are x and their matrices.
 struct Linears {
-  Scaling scaling;
-  at::ScalarType gradient_type;
+  Formats formats;
   StepWeights* weights;
   std::vector<bool> trained;
 
@@ -78,6 +77,8 @@ struct Linears {
 };
 
 Differentiable::Result Linears::forward(const Tensors& in) const {
+  const Scaling scaling = formats.scaling;
+  const bool fast_sums = formats.fast_sums != FastSums::none;
   const Tensor x = matrix_of(in[0]);
   const BothWays quantized =
       any_trained() ? quantize_both_ways(x, kValues, scaling) : BothWays{quantize(x, kValues, scaling), {}};
@@ -88,7 +89,7 @@ Differentiable::Result Linears::forward(const Tensors& in) const {
   for (const Tensor& matrix : matrices) {
     const Scaled part = rows.rows(first, matrix.size(0));
     first += matrix.size(0);
-    result.outputs.push_back(shaped_as(multiply(quantized.rows, part, kOut, /*fast_sums=*/true), in[0]));
+    result.outputs.push_back(shaped_as(multiply(quantized.rows, part, kOut, fast_sums), in[0]));
   }
   result.saved.push_back(at::empty({0}, in[0].options()));  // gives the backward the type of x
   if (any_trained()) {
@@ -100,6 +101,8 @@ Differentiable::Result Linears::forward(const Tensors& in) const {
 
 Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const {
   const size_t count = trained.size();
+  const Scaling scaling = formats.scaling;
+  const bool fast_sums = formats.fast_sums == FastSums::all;
   const at::TensorList matrices = at::TensorList(saved).slice(0, count);
   const Tensor& like = *std::ranges::find_if(gradients, [](const Tensor& each) { return each.defined(); });
   Tensors d_out;
@@ -109,27 +112,26 @@ Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const 
     d_out.push_back(matrix_of(gradients[i].defined() ? gradients[i] : at::zeros(sizes, like.options())));
   }
   const BothWays quantized =
-      any_trained() ? quantize_both_ways(d_out, gradient_type, scaling)
-                    : BothWays{quantize(d_out, gradient_type, scaling, Stacking::horizontal), {}};
-  Tensors made = {shaped_as(multiply(quantized.rows, weights->columns(matrices, scaling), kOut, false)
+      any_trained() ? quantize_both_ways(d_out, formats.gradients, scaling)
+                    : BothWays{quantize(d_out, formats.gradients, scaling, Stacking::horizontal), {}};
+  Tensors made = {shaped_as(multiply(quantized.rows, weights->columns(matrices, scaling), kOut, fast_sums)
                                 .to(saved[count].scalar_type()),
                             like)};
   int64_t first = 0;
   for (size_t i = 0; i < count; ++i) {
     const int64_t rows = matrices[i].size(0);
-    made.push_back(
-        trained[i] && gradients[i].defined()
-            ? multiply(quantized.columns.rows(first, rows), {saved[count + 1], saved[count + 2]}, kOut, false)
-            : Tensor());
+    made.push_back(trained[i] && gradients[i].defined()
+                       ? multiply(quantized.columns.rows(first, rows), {saved[count + 1], saved[count + 2]},
+                                  kOut, fast_sums)
+                       : Tensor());
     first += rows;
   }
   return made;
 }
 }  // namespace
 
-Differentiable make_linear_function(Scaling scaling, at::ScalarType gradient_type, StepWeights* weights,
-                                    std::vector<bool> trained) {
-  const Linears linears{scaling, gradient_type, weights, std::move(trained)};
+Differentiable make_linear_function(Formats formats, StepWeights* weights, std::vector<bool> trained) {
+  const Linears linears{formats, weights, std::move(trained)};
   return {{.name = "float8_linear",
            .forward = [=](const Tensors& in) { return linears.forward(in); },
            .backward = [=](const Tensors& saved,

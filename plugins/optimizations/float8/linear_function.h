@@ -5,6 +5,16 @@
 #include "scaled.h"
 
 namespace optrush::float8 {
+/// The products whose sums a GPU may accumulate in fewer than 32 bits.
+enum class FastSums : uint8_t { none, forward, all };
+
+/// How the factors of the products are rounded, and how their sums.
+struct Formats {
+  Scaling scaling = Scaling::tensorwise;
+  at::ScalarType gradients = at::kFloat8_e5m2;
+  FastSums fast_sums = FastSums::forward;
+};
+
 /// The matrices of one input in fp8, in the layouts of the forward and the backward. They are quantized at
 /// the first request, again if one has changed, and dropped after each step. A trace contains the
 /// quantization.
@@ -27,9 +37,8 @@ class StepWeights {
 /// x W_iᵀ for linears of one input, with every product in fp8: inputs x (.., K) and W_i (N_i, K) in bf16 or
 /// fp32; the outputs (.., N_i) are in bf16. x is quantized once for all, and the W_i and the outputs'
 /// gradients as one matrix each, so that the gradient of x is one product. x and W_i are e4m3; the outputs'
-/// gradients are `gradient_type`. The factor x of the gradients of W_i is kept in fp8, one byte a number; it
-/// is not kept if no W_i is trained. K and N_i must be multiples of 16. If a W_i is trained, so must the
-/// number of rows. `weights` lives as long as the pair; `trained`: for each W_i.
-Differentiable make_linear_function(Scaling, at::ScalarType gradient_type, StepWeights* weights,
-                                    std::vector<bool> trained);
+/// gradients have the type of `Formats::gradients`. The factor x of the gradients of W_i is kept in fp8, one
+/// byte a number; it is not kept if no W_i is trained. K and N_i must be multiples of 16. If a W_i is
+/// trained, so must the number of rows. `weights` lives as long as the pair; `trained`: for each W_i.
+Differentiable make_linear_function(Formats, StepWeights* weights, std::vector<bool> trained);
 }  // namespace optrush::float8

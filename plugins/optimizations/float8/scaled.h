@@ -35,6 +35,6 @@ struct BothWays {
 BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling);
 
 /// a bᵀ for a (M, K), b (N, K): (M, N) in `out`; K and N are multiples of 16. `fast_sums` lets a GPU
-/// accumulate in fewer than 32 bits, which is accurate enough for a forward, but not for a gradient.
+/// accumulate in fewer than 32 bits (arXiv:2412.19437, section 3.3.2).
 Tensor multiply(const Scaled& a, const Scaled& b, at::ScalarType out, bool fast_sums);
 }  // namespace optrush::float8

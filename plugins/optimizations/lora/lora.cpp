@@ -16,6 +16,7 @@
 #include <map>
 #include <set>
 
+#include "linear_groups/names.h"
 #include "module_names.h"
 #include "optrush/advanced/data_parallel.h"
 #include "optrush/advanced/initial_value.h"
@@ -141,12 +142,6 @@ class Lora final : public Plugin {
     ranks_.refuse_unused(adapted);
     alphas_.refuse_unused(adapted);
     train_saved(run);
-  }
-
-  static std::string one_of(const std::set<std::string>& names) {
-    std::string known;
-    for (const auto& name : names) known += (known.empty() ? "one of: " : ", ") + name;
-    return known;
   }
 
   Added add(Params& params, Module& module) {

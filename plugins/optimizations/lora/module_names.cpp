@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "linear_groups/names.h"
 #include "optrush/error.h"
 
 namespace optrush::lora {
-std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
-
-bool is_target(const std::string& path, std::string_view name) {
-  return path == name || path.ends_with("." + std::string(name));
-}
-
 bool is_saved(std::string_view path, std::string_view name) {
   for (size_t end = path.find('.');; end = path.find('.', end + 1)) {
     if (path.substr(0, end).ends_with(name)) return true;

@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -8,12 +7,6 @@
 #include "optrush/json.h"
 
 namespace optrush::lora {
-/// "q_proj" of "model.layers.0.self_attn.q_proj".
-std::string last_name(const std::string& path);
-
-/// Whether `name` in PEFT's target_modules names the module: its path, or the end of it after a dot.
-bool is_target(const std::string& path, std::string_view name);
-
 /// Whether `name` in PEFT's modules_to_save names the module or one that contains it: a path that ends with
 /// `name`, also inside of a word, so "norm" names every norm.
 bool is_saved(std::string_view path, std::string_view name);
