@@ -1,8 +1,10 @@
-// cuBLASLt: the functions that torch's products with epilogues and in 8 bits call.
+// cuBLASLt: the functions that torch's products with epilogues and in 8 bits and the plugin cublaslt_matmul
+// call. An algorithm names the product that it was found for, and no product takes another one's.
 #include <cublasLt.h>
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -34,6 +36,7 @@ struct Description {
 struct Layout : Description {
   int type = 0;
   uint64_t rows = 0, columns = 0;
+  int64_t leading = 0;
 };
 
 Description* object_of(cublasLtMatmulDesc_t d) { return reinterpret_cast<Description*>(d); }
@@ -52,9 +55,12 @@ std::string settings_of(const Description& d) {
 struct Product {
   std::string text, refusal;
 };
+bool is_narrow(const Layout& l) { return l.leading < static_cast<int64_t>(l.rows); }
+
+/// `lc` and `ld` are of C and D.
 Product product_of(cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t la, cublasLtMatrixLayout_t lb,
-                   cublasLtMatrixLayout_t lc) {
-  const Layout &a = *object_of(la), &b = *object_of(lb), &c = *object_of(lc);
+                   cublasLtMatrixLayout_t lc, cublasLtMatrixLayout_t ld) {
+  const Layout &a = *object_of(la), &b = *object_of(lb), &summand = *object_of(lc), &c = *object_of(ld);
   const bool ta = object_of(d)->integer(CUBLASLT_MATMUL_DESC_TRANSA, 0) != 0,
              tb = object_of(d)->integer(CUBLASLT_MATMUL_DESC_TRANSB, 0) != 0;
   const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
@@ -68,6 +74,10 @@ Product product_of(cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t la, cublasLtMa
   const auto& architecture = Settings::get().architecture;
   if (k != k_of_b || c.rows != m || c.columns != n)
     p.refusal = "the shapes do not fit";
+  else if (summand.rows != m || summand.columns != n)
+    p.refusal = "C has not the shape of D";
+  else if (is_narrow(a) || is_narrow(b) || is_narrow(summand) || is_narrow(c))
+    p.refusal = "a leading dimension is too small";
   else if (!is_float8(a.type))
     p.refusal = "";
   else if (architecture.major < 9 && !(architecture.major == 8 && architecture.minor == 9))
@@ -84,8 +94,42 @@ cublasStatus_t refuse(const Product& p) {
   fault(cudaErrorInvalidValue, p.text, p.refusal);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
+
+/// The real heuristic finds about as many for a usual shape.
+constexpr int kAlgorithms = 12;
+constexpr uint64_t kMark = 0xFA4E;
+cublasLtMatmulAlgo_t algorithm_of(const Product& p, int number) {
+  cublasLtMatmulAlgo_t made{};
+  made.data[0] = kMark;
+  made.data[1] = std::hash<std::string>()(p.text);
+  made.data[2] = static_cast<uint64_t>(number);
+  return made;
+}
+bool is_of(const Product& p, const cublasLtMatmulAlgo_t& algorithm) {
+  return algorithm.data[0] == kMark && algorithm.data[1] == std::hash<std::string>()(p.text) &&
+         algorithm.data[2] < kAlgorithms;
+}
+/// Every other algorithm sums parts of a product in a workspace.
+size_t workspace_of(const Product&, int number) { return number % 2 == 0 ? 0 : 1 << 20; }
+
+cublasLtMatmulHeuristicResult_t result_of(const Product& p, int number) {
+  cublasLtMatmulHeuristicResult_t result{};
+  result.algo = algorithm_of(p, number);
+  result.workspaceSize = workspace_of(p, number);
+  result.state = CUBLAS_STATUS_SUCCESS;
+  result.wavesCount = 1;
+  return result;
+}
 }  // namespace
 
+FAKE_CUDA_API cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = reinterpret_cast<cublasLtHandle_t>(new Description);
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE_CUDA_API cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete reinterpret_cast<Description*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
 FAKE_CUDA_API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, cublasComputeType_t,
                                                       cudaDataType_t) {
   *d = reinterpret_cast<cublasLtMatmulDesc_t>(new Description);
@@ -102,11 +146,12 @@ FAKE_CUDA_API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* l, cudaDataType type,
-                                                        uint64_t rows, uint64_t columns, int64_t) {
+                                                        uint64_t rows, uint64_t columns, int64_t leading) {
   auto* layout = new Layout;
   layout->type = type;
   layout->rows = rows;
   layout->columns = columns;
+  layout->leading = leading;
   *l = reinterpret_cast<cublasLtMatrixLayout_t>(layout);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -128,31 +173,61 @@ FAKE_CUDA_API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPrefe
   delete reinterpret_cast<Description*>(p);
   return CUBLAS_STATUS_SUCCESS;
 }
-FAKE_CUDA_API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                                  cublasLtMatmulPreferenceAttributes_t,
-                                                                  const void*, size_t) {
+FAKE_CUDA_API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+    size_t bytes) {
+  reinterpret_cast<Description*>(p)->set(attribute, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 FAKE_CUDA_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c, cublasLtMatmulPreference_t, int wanted,
-    cublasLtMatmulHeuristicResult_t* out, int* found) {
+    cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t result, cublasLtMatmulPreference_t preference,
+    int wanted, cublasLtMatmulHeuristicResult_t* out, int* found) {
   *found = 0;
-  if (const Product p = product_of(d, a, b, c); !p.refusal.empty()) return refuse(p);
+  const Product p = product_of(d, a, b, c, result);
+  if (!p.refusal.empty()) return refuse(p);
   if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memset(out, 0, sizeof *out);
-  out->state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  uint64_t most = 0;
+  const auto& set = reinterpret_cast<Description*>(preference)->attributes;
+  if (const auto it = set.find(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES); it != set.end())
+    std::memcpy(&most, it->second.data(), std::min(sizeof most, it->second.size()));
+  for (int number = 0; number < kAlgorithms && *found < wanted; ++number)
+    if (workspace_of(p, number) <= most) out[(*found)++] = result_of(p, number);
+  return CUBLAS_STATUS_SUCCESS;
+}
+FAKE_CUDA_API cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t d,
+                                                     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                                     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t result,
+                                                     const cublasLtMatmulAlgo_t* algorithm,
+                                                     cublasLtMatmulHeuristicResult_t* out) {
+  const Product p = product_of(d, a, b, c, result);
+  if (!p.refusal.empty()) return refuse(p);
+  if (!is_of(p, *algorithm)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *out = result_of(p, static_cast<int>(algorithm->data[2]));
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const void*,
                                             const void* a, cublasLtMatrixLayout_t la, const void* b,
-                                            cublasLtMatrixLayout_t lb, const void*, const void*,
-                                            cublasLtMatrixLayout_t, void* out, cublasLtMatrixLayout_t lc,
-                                            const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t stream) {
-  const Product p = product_of(d, la, lb, lc);
+                                            cublasLtMatrixLayout_t lb, const void*, const void* c,
+                                            cublasLtMatrixLayout_t lc, void* out, cublasLtMatrixLayout_t ld,
+                                            const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                                            size_t workspace_bytes, cudaStream_t stream) {
+  Product p = product_of(d, la, lb, lc, ld);
   if (!p.refusal.empty()) return refuse(p);
-  return library_call(p.text, stream, {a, b, out}) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-                                                                  : CUBLAS_STATUS_EXECUTION_FAILED;
+  if (algorithm != nullptr && !is_of(p, *algorithm)) {
+    p.refusal = "the algorithm was not found for this product";
+    return refuse(p);
+  }
+  if (algorithm != nullptr && workspace_of(p, static_cast<int>(algorithm->data[2])) > workspace_bytes) {
+    p.refusal = "the workspace is smaller than the algorithm needs";
+    return refuse(p);
+  }
+  if (algorithm != nullptr && algorithm->data[2] > 0)
+    p.text += " algorithm " + std::to_string(algorithm->data[2]);
+  std::vector<const void*> memory = {a, b, out};
+  if (c != nullptr) memory.push_back(c);
+  if (workspace_bytes > 0) memory.push_back(workspace);
+  return library_call(p.text, stream, memory) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                             : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include "overrides/without_override_warnings.h"
 #include "products.h"
 #include "support/training.h"
 
@@ -68,7 +69,7 @@ TEST_F(OneDnnMatmul, SilencesOnlyWarningsAboutOverrides) {
   const c10::WarningUtils::WarningHandlerGuard guard(&recorder);
   { const Products products; }  // overrides kernels of LibTorch
   EXPECT_TRUE(recorder.messages.empty()) << recorder.messages.front();
-  onednn_matmul::WithoutOverrides handler(recorder);
+  WithoutOverrideWarnings handler(recorder);
   handler.process(c10::Warning(c10::UserWarning(), {}, std::string("another"), false));
   EXPECT_EQ(recorder.messages, std::vector<std::string>{"another"});
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "optrush/error.h"
+#include "overrides/without_override_warnings.h"
 
 namespace optrush::onednn_matmul {
 namespace {
@@ -121,14 +122,9 @@ bool multiplies(const Tensor& a, const Tensor& b) {
          2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >= kLeastFlops;
 }
 
-void WithoutOverrides::process(const c10::Warning& warning) {
-  if (warning.msg().find("Overriding a previously registered kernel") == std::string::npos)
-    others_.process(warning);
-}
-
 struct Products::Registered {
   Registered() {
-    WithoutOverrides handler(*c10::WarningUtils::get_warning_handler());
+    WithoutOverrideWarnings handler(*c10::WarningUtils::get_warning_handler());
     const c10::WarningUtils::WarningHandlerGuard guard(&handler);
     library.impl("mm", TORCH_FN(mm));
     library.impl("mm.out", TORCH_FN(mm_out));

@@ -1,6 +1,4 @@
 #pragma once
-#include <c10/util/Exception.h>
-
 #include <memory>
 
 #include "optrush/tensor.h"
@@ -18,16 +16,6 @@ bool available();
 /// Whether matrices (m, k) and (k, n) are multiplied by oneDNN: fp32, dense in one of the two orders, and
 /// with so much work that the cost of the call is small.
 bool multiplies(const Tensor& a, const Tensor& b);
-
-/// Passes warnings on. Drops only LibTorch's warning that a kernel overrides one of LibTorch's kernels.
-class WithoutOverrides final : public c10::WarningHandler {
- public:
-  explicit WithoutOverrides(c10::WarningHandler& others) : others_(others) {}
-  void process(const c10::Warning&) override;
-
- private:
-  c10::WarningHandler& others_;
-};
 
 /// While it lives, oneDNN computes the fp32 products of matrices on the CPU of this process for which
 /// `multiplies` is true, including products of autograd and of compiled code. LibTorch computes all others.
