@@ -69,8 +69,9 @@ const std::map<std::string_view, Kernels> kWhole = {
     {"aten::linalg_solve_triangular", {0, 0}}};  // see launches_of_solution
 /// The product of each group's rows, and a kernel that finds the rows.
 constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
-const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
-                        "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation",
+const Names kMatmuls = {"aten::mm",         "aten::bmm",           "aten::addmm",
+                        "aten::addmm_",     "aten::baddbmm",       "aten::baddbmm_",
+                        "aten::_scaled_mm", "aten::_scaled_mm_v2", "aten::_addmm_activation",
                         kGroupedMatmul};
 /// Kernels for the gradient of an embedding with sorted tokens, beside a pass of the sort per byte.
 constexpr int64_t kSortAndSum = 12;

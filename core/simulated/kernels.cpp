@@ -103,9 +103,9 @@ class StandIns {
 /// Whether a GPU computes this operator with cuBLAS or cuBLASLt.
 bool is_product(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string> kProducts = {
-      "aten::mm",      "aten::addmm",    "aten::addmm_",     "aten::bmm",
-      "aten::baddbmm", "aten::baddbmm_", "aten::addmv",      "aten::addmv_",
-      "aten::dot",     "aten::vdot",     "aten::_scaled_mm", "aten::_addmm_activation"};
+      "aten::mm",         "aten::addmm",         "aten::addmm_",           "aten::bmm", "aten::baddbmm",
+      "aten::baddbmm_",   "aten::addmv",         "aten::addmv_",           "aten::dot", "aten::vdot",
+      "aten::_scaled_mm", "aten::_scaled_mm_v2", "aten::_addmm_activation"};
   return kProducts.contains(op.operator_name().name);
 }
 

@@ -167,6 +167,8 @@ const std::map<std::string, Rule>& rules() {
       {"aten::addmm.dtype", [](Call& c) { matmul_into(c, c.tensor(1), c.tensor(2), c.argument(3)); }},
       {"aten::_scaled_mm",
        [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument("out_dtype")); }},
+      {"aten::_scaled_mm_v2",
+       [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument("out_dtype")); }},
       {"aten::mm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
       {"aten::addmm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
       {"aten::_grouped_mm", grouped_matmul},

@@ -14,5 +14,6 @@ exp:grid { {
   rush.rung("none", "float8", { fast_sums = "none" }),
   rush.rung("forward", "float8"),
   rush.rung("all", "float8", { fast_sums = "all" }),
+  rush.rung("blockwise", "float8", { recipe = "blockwise" }),
 } }
 exp:run { rounds = 1 }

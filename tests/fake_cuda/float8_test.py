@@ -1,13 +1,19 @@
-"""float8 on the stand-in: LibTorch accepts its products, and cuBLASLt gets the asked sums.
+"""float8 on the stand-in: LibTorch accepts its products, and cuBLASLt gets the asked sums and scales.
 
-The forward multiplies e4m3 by e4m3, the backward e4m3 by e5m2."""
+With one scale the forward multiplies e4m3 by e4m3, the backward e4m3 by e5m2."""
+import json
 import tempfile
 from pathlib import Path
 
 from compiled_parts import results_of, traces_of
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
+OF_THE_BATCH = 3  # launches that move the batch to the device; a plan leaves them out
 FAST = {"none": set(), "forward": {"e4m3 e4m3"}, "all": {"e4m3 e4m3", "e4m3 e5m2"}}
+
+# cuBLASLt's first matrix is the second factor: x and gradients by W in blocks, then both in groups for gradients of W.
+VEC128, BLK128X128 = 4, 5
+IN_GROUPS = {("e4m3 e4m3", f"scales {BLK128X128} {VEC128}"), ("e4m3 e4m3", f"scales {VEC128} {VEC128}")}
 
 
 def products_of(trace):
@@ -33,6 +39,14 @@ def main(folder):
     for name, fast in FAST.items():
         expected = {(types, "fast sums" if types in fast else "") for types in FAST["all"]}
         assert products_of(traces[name]) == expected, (name, products_of(traces[name]))
+    assert products_of(traces["blockwise"]) == IN_GROUPS, products_of(traces["blockwise"])
+    assert "launch void quantize_groups" in traces["blockwise"], traces["blockwise"]
+    report = folder / "float8/local"
+    variants, plans = (json.loads((report / f"{name}.json").read_text()) for name in ("variants", "plans"))
+    for variant, plan in zip(variants, plans):
+        of_run, of_plan = results[variant["name"]]["costs"]["total"], plan["costs"]["total"]
+        assert of_run["matmul_flops"] == of_plan["matmul_flops"], (variant["name"], of_run, of_plan)
+        assert 0 <= of_run["launches"] - of_plan["launches"] <= OF_THE_BATCH, (variant["name"], of_run, of_plan)
 
 
 with tempfile.TemporaryDirectory() as scratch:

@@ -123,33 +123,67 @@ TEST_F(PrecisionOnGpu, NotedLargestValueIsBitEqualToAComputedOne) {
   EXPECT_TRUE(at::equal(got.rows.scale, found.rows.scale));
 }
 
+/// Output and gradients of a linear in fp8, on both devices.
+void expect_equal_products(const float8::Formats& formats, int64_t length) {
+  at::manual_seed(2);
+  const Tensor x = at::randn({3, length, 512}).to(at::kBFloat16), w = at::randn({256, 512}),
+               g = at::randn({3, length, 256}).to(at::kBFloat16);
+  const auto run = [&](at::Device device) {
+    float8::StepWeights weights;
+    const auto pair = float8::make_linear_function(formats, &weights, {true});
+    // A tensor on the same device is returned itself, so x would become a leaf.
+    const Tensor in = x.to(device).detach().requires_grad_(), weight = w.to(device).detach().requires_grad_();
+    const Tensor out = call(pair, {in, weight}).front();
+    out.backward(g.to(device));
+    return Tensors{out.detach().cpu(), in.grad().cpu(), weight.grad().cpu()};
+  };
+  const Tensors expected = run(at::kCPU), got = run(at::kCUDA);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Tensor apart = (got[i].to(at::kDouble) - expected[i].to(at::kDouble)).norm();
+    // Fast accumulation keeps fewer bits.
+    EXPECT_LT((apart / expected[i].to(at::kDouble).norm()).item<double>(), 1e-2) << i;
+  }
+}
+
+// An expert may have any number of tokens.
 TEST_F(PrecisionOnGpu, Fp8ProductsMatchCpu) {
   if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " does not multiply fp8";
-  // An expert may have any number of tokens.
-  for (const auto& [scaling, length] :
-       {std::pair(float8::Scaling::tensorwise, 64), std::pair(float8::Scaling::rowwise, 64),
-        std::pair(float8::Scaling::tensorwise, 35), std::pair(float8::Scaling::rowwise, 35)}) {
-    const auto gradients = scaling == float8::Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
-    at::manual_seed(2);
-    const Tensor x = at::randn({3, length, 512}).to(at::kBFloat16), w = at::randn({256, 512}),
-                 g = at::randn({3, length, 256}).to(at::kBFloat16);
-    const auto run = [&, scaling = scaling](at::Device device) {
-      float8::StepWeights weights;
-      const auto pair = float8::make_linear_function({scaling, gradients}, &weights, {true});
-      // A tensor on the same device is returned itself, so x would become a leaf.
-      const Tensor in = x.to(device).detach().requires_grad_(),
-                   weight = w.to(device).detach().requires_grad_();
-      const Tensor out = call(pair, {in, weight}).front();
-      out.backward(g.to(device));
-      return Tensors{out.detach().cpu(), in.grad().cpu(), weight.grad().cpu()};
-    };
-    const Tensors expected = run(at::kCPU), got = run(at::kCUDA);
-    for (size_t i = 0; i < got.size(); ++i) {
-      const Tensor apart = (got[i].to(at::kDouble) - expected[i].to(at::kDouble)).norm();
-      // The forward's fast accumulation keeps fewer bits.
-      EXPECT_LT((apart / expected[i].to(at::kDouble).norm()).item<double>(), 1e-2) << i;
+  for (const int64_t length : {64, 35})
+    for (const auto sums : {float8::FastSums::forward, float8::FastSums::all}) {
+      expect_equal_products({.fast_sums = sums}, length);
+      expect_equal_products({float8::Scaling::rowwise, float8::Scaling::rowwise, at::kFloat8_e4m3fn, sums},
+                            length);
     }
-  }
+}
+
+TEST_F(PrecisionOnGpu, Fp8ProductsInGroupsMatchCpu) {
+  if (gpu_architecture() != "sm_90") GTEST_SKIP() << gpu_architecture() << " does not multiply fp8 in groups";
+  for (const int64_t length : {128, 35})
+    expect_equal_products({float8::Scaling::groupwise, float8::Scaling::blockwise, at::kFloat8_e4m3fn},
+                          length);
+}
+
+TEST_F(PrecisionOnGpu, GroupsAndBlocksRoundLikeACpu) {
+  at::manual_seed(5);
+  const Tensor x = (at::randn({256, 640}) * at::logspace(-15, 15, 640)).to(at::kBFloat16);
+  const Tensors halves = x.split({256, 384}, 1);
+  Tensors on_gpu;
+  for (const Tensor& half : halves) on_gpu.push_back(half.cuda());
+  const auto type = at::kFloat8_e4m3fn;
+  const auto equal = [](const float8::Scaled& got, const float8::Scaled& expected) {
+    const bool blocks = got.scaling == float8::Scaling::blockwise;
+    const auto scale = [&](const float8::Scaled& of) { return blocks ? of.scale_of_blocks() : of.scale; };
+    return at::equal(got.values.view(at::kByte).cpu(), expected.values.view(at::kByte)) &&
+           at::equal(scale(got).cpu(), scale(expected));
+  };
+  const auto groups = float8::quantize_both_ways(on_gpu, type, float8::Scaling::groupwise),
+             of_groups = float8::quantize_both_ways(halves, type, float8::Scaling::groupwise);
+  EXPECT_TRUE(equal(groups.rows, of_groups.rows));
+  EXPECT_TRUE(equal(groups.columns, of_groups.columns));
+  const auto blocks = float8::quantize(x.cuda(), type, float8::Scaling::blockwise);
+  EXPECT_TRUE(equal(blocks, float8::quantize(x, type, float8::Scaling::blockwise)));
+  EXPECT_TRUE(equal(float8::quantize_transposed(x.cuda(), blocks, float8::Scaling::blockwise),
+                    float8::quantize(x.t(), type, float8::Scaling::blockwise)));
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -13,6 +13,9 @@ namespace {
 namespace float8_cu {
 #include "float8/gpu/quantize.cu"
 }
+namespace groups_cu {
+#include "float8/gpu/quantize_groups.cu"
+}
 }  // namespace
 
 #include "float8/scaled.h"
@@ -129,6 +132,60 @@ TEST(Float8Kernel, NotedMaximaGiveTheSameScale) {
   });
   EXPECT_EQ(parts.count_nonzero().item<int64_t>(), 17);
   EXPECT_EQ(parts.max().item<float>(), x.abs().max().item<float>());
+}
+
+/// Groups both ways of two matrices side by side, and blocks of one, by N numbers at a time.
+template <class T, int N>
+void expect_bits_of_groups(const Tensor& x) {
+  SCOPED_TRACE(std::string(c10::toString(x.scalar_type())) + " " + std::to_string(N) + " at a time");
+  using optrush::float8::Scaling;
+  const int64_t rows = x.size(0), columns = x.size(1);
+  const auto type = at::kFloat8_e4m3fn;
+  const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
+  const auto floats = [](const Tensor& tensor) { return tensor.mutable_data_ptr<float>(); };
+  const Place threads{groups_cu::kThreads, 1, 1};
+  const auto expected = optrush::float8::quantize_both_ways(x, type, Scaling::groupwise);
+  const Tensor values = at::empty_like(expected.rows.values),
+               turned = at::empty_like(expected.columns.values);
+  const Tensor scale = at::empty_like(expected.rows.scale),
+               turned_scale = at::empty_like(expected.columns.scale);
+  int64_t column = 0;
+  for (const Tensor& part : x.split({128, columns - 128}, 1)) {
+    const Tensor dense = part.contiguous();
+    optrush::testing::launch(static_cast<unsigned int>(dense.numel() / 128 / 128), threads, [&, column] {
+      groups_cu::quantize_groups<T, N, false, true>(
+          numbers<T>(dense), bytes(values) + column, floats(scale) + column / 128 * rows,
+          bytes(turned) + column * rows, floats(turned_scale) + column, rows, dense.size(1), columns, 0);
+    });
+    column += dense.size(1);
+  }
+  EXPECT_TRUE(same_bytes(values, expected.rows.values));
+  EXPECT_TRUE(same_bytes(turned, expected.columns.values));
+  EXPECT_TRUE(at::equal(scale, expected.rows.scale));
+  EXPECT_TRUE(at::equal(turned_scale, expected.columns.scale));
+
+  const auto blocks = optrush::float8::quantize(x, type, Scaling::blockwise);
+  const Tensor scale_of_blocks = at::zeros_like(blocks.scale);
+  const auto tiles = static_cast<unsigned int>(x.numel() / 128 / 128);
+  optrush::testing::launch(tiles, threads, [&] {
+    groups_cu::quantize_groups<T, N, true, false>(numbers<T>(x), bytes(values), floats(scale_of_blocks),
+                                                  nullptr, nullptr, rows, columns, columns,
+                                                  blocks.scale.size(1));
+  });
+  EXPECT_TRUE(same_bytes(values, blocks.values));
+  EXPECT_TRUE(at::equal(scale_of_blocks, blocks.scale));
+}
+
+TEST(Float8Kernel, GroupsAndBlocksRoundLikeTheOperators) {
+  at::manual_seed(5);
+  const Tensor x = at::randn({256, 384}) * at::logspace(-15, 15, 384);
+  x.slice(0, 128).slice(1, 0, 128).zero_();
+  expect_bits_of_groups<__nv_bfloat16, 8>(x.to(at::kBFloat16));
+  const Tensor smaller =
+      x.slice(0, 0, 128).slice(1, 0, 256).contiguous();  // most of the time is for barriers
+  expect_bits_of_groups<float, 4>(smaller);
+  expect_bits_of_groups<float, 1>(smaller);
+  expect_bits_of_groups<__half, 8>(at::randn({128, 256}).to(at::kHalf));
 }
 
 /// The record of a tensor is dropped at its next change, and does not apply to its copies.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -52,7 +53,7 @@ TEST(Float8, ProductsEqualThoseOfTheRoundedNumbers) {
                                         std::pair(Scaling::tensorwise, 1), std::pair(Scaling::rowwise, 19)}) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     float8::StepWeights weights;
-    const auto pair = float8::make_linear_function({scaling, type}, &weights, {true});
+    const auto pair = float8::make_linear_function({scaling, scaling, type}, &weights, {true});
     const int64_t tokens = 2 * length;  // a multiple of 16, and other numbers
     const Tensor x = at::randn({2, length, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
@@ -91,7 +92,7 @@ TEST(Float8, LinearsOfOneInputShareOneMatrix) {
       for (const Tensor& each : w) in.push_back(each.clone().requires_grad_());
       float8::StepWeights weights;
       const auto pair =
-          float8::make_linear_function({scaling, at::kFloat8_e5m2}, &weights, {true, true, true});
+          float8::make_linear_function({scaling, scaling, at::kFloat8_e5m2}, &weights, {true, true, true});
       const Tensors out = call(pair, in);
       Tensors read, read_g;
       for (size_t i = 0; i < 3; ++i) {
@@ -122,6 +123,159 @@ TEST(Float8, LinearsOfOneInputShareOneMatrix) {
       EXPECT_LT(distance(x.grad().view({32, 48}), rounded(all_g, e5m2).mm(rounded(all_w.t(), e4m3).t())),
                 kBf16);
     }
+}
+
+/// The number of e4m3 nearest to x, ties to even, by its definition: 3 bits of fraction, exponents from -6.
+double to_e4m3(double x) {
+  if (x == 0) return 0;
+  const double unit = std::ldexp(1, std::max(std::ilogb(x), -6) - 3);
+  return std::nearbyint(x / unit) * unit;
+}
+
+/// Each block of `rows` x `columns` numbers, rounded to e4m3 times the power of two that brings the largest
+/// one nearest below 448. A naive loop, in double.
+Tensor in_blocks(const Tensor& matrix, int64_t rows, int64_t columns) {
+  const Tensor rounded = matrix.detach().to(at::kDouble).contiguous();
+  auto at = rounded.accessor<double, 2>();
+  for (int64_t row = 0; row < at.size(0); row += rows)
+    for (int64_t column = 0; column < at.size(1); column += columns) {
+      double largest = 1e-12;
+      const auto each = [&](const auto& visit) {
+        for (int64_t i = row; i < std::min(row + rows, at.size(0)); ++i)
+          for (int64_t j = column; j < std::min(column + columns, at.size(1)); ++j) visit(at[i][j]);
+      };
+      each([&](double x) { largest = std::max(largest, std::abs(x)); });
+      const double factor = std::ldexp(1, std::ilogb(448 / largest));
+      each([&](double& x) { x = to_e4m3(x * factor) / factor; });
+    }
+  return rounded;
+}
+
+/// x in groups of 128 along the sum of each product, W in blocks of 128 x 128 (arXiv:2412.19437, 3.3). 200
+/// tokens are not a multiple of 128.
+TEST(Float8, BlockwiseEqualsANaiveReference) {
+  at::manual_seed(7);
+  constexpr int64_t kTokens = 200;
+  for (const size_t count : {1, 2}) {
+    const Tensor x = at::randn({2, kTokens / 2, 384}) * at::logspace(-3, 3, 384);
+    Tensors in = {x.to(at::kBFloat16).requires_grad_()}, g;
+    for (size_t i = 0; i < count; ++i) {
+      in.push_back((at::randn({256, 384}) * at::logspace(-2, 2, 384)).requires_grad_());
+      g.push_back((at::randn({2, kTokens / 2, 256}) * at::logspace(-2, 2, 256)).to(at::kBFloat16));
+    }
+    float8::StepWeights weights;
+    const float8::Formats blockwise = {Scaling::groupwise, Scaling::blockwise, at::kFloat8_e4m3fn};
+    const auto pair = float8::make_linear_function(blockwise, &weights, std::vector<bool>(count, true));
+    const Tensors out = call(pair, in);
+    torch::autograd::backward(out, g);
+
+    const Tensor rows = in[0].detach().view({kTokens, 384}), all_g = at::cat(g, 2).view({kTokens, -1});
+    Tensor d_x = at::zeros({kTokens, 384}, at::kDouble);
+    for (size_t i = 0; i < count; ++i) {
+      const Tensor of_w = in_blocks(in[i + 1], 128, 128), d_out = g[i].view({kTokens, 256});
+      const Tensor expected = in_blocks(rows, 1, 128).mm(of_w.t());
+      const Tensor d_w = in_blocks(d_out, 128, 1).t().mm(in_blocks(rows, 128, 1));
+      d_x += in_blocks(d_out, 1, 128).mm(of_w);
+      // Results are rounded to bf16, and sums are in fp32.
+      EXPECT_LT((out[i].view({kTokens, 256}) - expected.to(at::kBFloat16)).abs().max().item<double>(),
+                expected.abs().max().item<double>() * 4e-3);
+      EXPECT_LT(distance(out[i].view({kTokens, 256}), expected), 2e-3);
+      EXPECT_LT(distance(in[i + 1].grad(), d_w), 2e-3);
+    }
+    EXPECT_LT(distance(in[0].grad().view({kTokens, 384}), d_x), 2e-3);
+  }
+}
+
+/// The rounded numbers themselves, to the bit, in both layouts; groups of zeros; concatenated matrices.
+TEST(Float8, GroupsAndBlocksRoundLikeANaiveReference) {
+  at::manual_seed(8);
+  const auto exactly = [](const float8::Scaled& got) {
+    const bool blocks = got.scaling == Scaling::blockwise;
+    Tensor scale = blocks ? got.scale_of_blocks().repeat_interleave(128, 0) : got.scale;
+    return got.values.to(at::kDouble) * scale.repeat_interleave(128, 1).to(at::kDouble);
+  };
+  Tensor x = at::randn({256, 640}) * at::logspace(-20, 20, 640);
+  x.slice(0, 0, 128).slice(1, 128, 256).zero_();
+  const auto type = at::kFloat8_e4m3fn;
+  EXPECT_TRUE(at::equal(exactly(float8::quantize(x, type, Scaling::groupwise)), in_blocks(x, 1, 128)));
+  const auto blocks = float8::quantize(x, type, Scaling::blockwise);
+  EXPECT_TRUE(at::equal(exactly(blocks), in_blocks(x, 128, 128)));
+  EXPECT_TRUE(at::equal(exactly(float8::quantize_transposed(x, blocks, Scaling::blockwise)),
+                        in_blocks(x, 128, 128).t()));
+  EXPECT_TRUE(at::equal(exactly(blocks.rows(128, 128)), in_blocks(x, 128, 128).narrow(0, 128, 128)));
+  const Tensors halves = x.split({256, 384}, 1);
+  const auto both = float8::quantize_both_ways(halves, type, Scaling::groupwise);
+  EXPECT_TRUE(at::equal(exactly(both.rows), in_blocks(x, 1, 128)));
+  EXPECT_TRUE(at::equal(exactly(both.columns), in_blocks(x, 128, 1).t()));
+  // The layouts that cuBLASLt reads: scales of groups column by column, rows of blocks padded to 4.
+  EXPECT_EQ(both.columns.scale.strides(), at::IntArrayRef({1, 640}));
+  EXPECT_EQ(blocks.scale.sizes(), at::IntArrayRef({2, 8}));
+  EXPECT_EQ(blocks.scale.strides(), at::IntArrayRef({8, 1}));
+}
+
+/// The relative error of a row of each result, on average, if x and the gradient have an outlier.
+TEST(Float8, BlockwiseIsMoreAccurateThanTensorwise) {
+  at::manual_seed(9);
+  const Tensor x = at::randn({256, 512}), w = at::randn({256, 512}), g = at::randn({256, 256});
+  x[0][0] = g[5][7] = 1e6;
+  const auto error = [](const Tensor& got, const Tensor& expected) {
+    const Tensor apart = (got.to(at::kDouble) - expected.to(at::kDouble)).norm(2, {1});
+    return (apart / expected.to(at::kDouble).norm(2, {1})).mean().item<double>();
+  };
+  const auto errors = [&](const float8::Formats& formats) {
+    float8::StepWeights weights;
+    const Tensor in = x.clone().requires_grad_(), weight = w.clone().requires_grad_();
+    const Tensor out = call(float8::make_linear_function(formats, &weights, {true}), {in, weight}).front();
+    out.backward(g.to(out.scalar_type()));
+    return std::array{error(out.detach(), x.mm(w.t())), error(in.grad(), g.mm(w)),
+                      error(weight.grad(), g.t().mm(x))};
+  };
+  const auto tensorwise = errors({}),
+             blockwise = errors({Scaling::groupwise, Scaling::blockwise, at::kFloat8_e4m3fn});
+  for (size_t i = 0; i < tensorwise.size(); ++i) {
+    EXPECT_LT(blockwise[i], tensorwise[i]) << i;
+    EXPECT_LT(blockwise[i], 0.06) << i;
+  }
+}
+
+RunSpec wide_steps(Stack stack) {
+  RunSpec spec = ten_steps(std::move(stack));
+  spec.model.update({{"dim", 128}, {"ffn_dim", 256}, {"n_kv_heads", 4}});
+  spec.train.micro_batch = 8;
+  return spec;
+}
+
+TEST(Float8, BlockwiseTrainingFollowsFp32) {
+  const PluginUse blockwise = {"float8", {{"recipe", "blockwise"}}};
+  const Json fp32 = Trained(wide_steps({})).train();
+  const Json alone = Trained(wide_steps({blockwise})).train();
+  EXPECT_LT(apart(alone, fp32), kTolerance);
+  EXPECT_NE(losses(alone), losses(fp32));
+  const PluginUse autocast = {"mixed_precision", Json::object()};
+  EXPECT_LT(apart(Trained(wide_steps({autocast, checkpointing(Json::object()), blockwise})).train(), fp32),
+            kTolerance);
+  const double norm = fp32["steps"][0]["grad_norm"].get<double>();
+  EXPECT_NEAR(alone["steps"][0]["grad_norm"].get<double>(), norm, 0.02 * norm);
+  // A product counts the same FLOPs.
+  EXPECT_EQ(alone["flops_per_token"]["hfu"], fp32["flops_per_token"]["hfu"]);
+}
+
+TEST(Float8, BlockwiseNeedsMultiplesOf128) {
+  const auto refusal = [](const Json& options, const std::function<void(RunSpec&)>& edit = {}) {
+    RunSpec spec = wide_steps({{"float8", options}});
+    if (edit) edit(spec);
+    return error_of([&] { Trained trained(spec); });
+  };
+  const Json blockwise = {{"recipe", "blockwise"}};
+  EXPECT_EQ(refusal(blockwise), "");
+  EXPECT_NE(
+      refusal(blockwise, [](RunSpec& spec) { spec.train.micro_batch = 4; }).find("a multiple of 128 tokens"),
+      std::string::npos);
+  const auto narrow = [](RunSpec& spec) { spec.model.update({{"dim", 64}, {"ffn_dim", 64}}); };
+  EXPECT_NE(refusal(blockwise, narrow).find("no selected linear layer has widths that are multiples of 128"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"recipe", "blockwise"}, {"fast_sums", "all"}}).find("whose sums are always exact"),
+            std::string::npos);
 }
 
 TEST(Float8, OutlierAffectsOnlyItsRow) {

@@ -92,6 +92,10 @@ std::vector<Instance> every_kernel() {
       for (const int64_t mantissa : {2, 3})
         for (const bool turns : {false, true})
           all.push_back({&program, float8::gpu::quantize_name(type, lanes, mantissa, turns)});
+      const auto& groups = float8::gpu::groups_program();
+      for (const bool turns : {false, true})
+        all.push_back({&groups, float8::gpu::quantize_groups_name(type, lanes, /*blocks=*/false, turns)});
+      all.push_back({&groups, float8::gpu::quantize_groups_name(type, lanes, /*blocks=*/true, false)});
     }
   all.push_back({&float8::gpu::program(), "transpose"});
   return all;

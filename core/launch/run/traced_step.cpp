@@ -39,8 +39,8 @@ constexpr Parts kPartsOfNames[] = {
 
 // Operators of "aten::", without a final "_".
 constexpr std::string_view kProducts =
-    "_addmm_activation _grouped_mm _int_mm _scaled_grouped_mm _scaled_mm addbmm addmm addmv baddbmm bmm dot "
-    "mm mv vdot";
+    "_addmm_activation _grouped_mm _int_mm _scaled_grouped_mm _scaled_mm _scaled_mm_v2 addbmm addmm addmv "
+    "baddbmm bmm dot mm mv vdot";
 constexpr std::string_view kComputeNothing =
     "_local_scalar_dense _reshape_alias _unsafe_view alias as_strided contiguous detach einsum empty "
     "empty_like empty_strided expand expand_as flatten is_nonzero item lift_fresh linear matmul movedim "

@@ -53,7 +53,7 @@ ATTENTION_KERNELS = {
 # The operators of a model after tracing: names of slots, and the calls that do their work.
 # compile.cpp refuses to keep any other slot.
 CALLS_OF_SLOT = {
-    "linear": {ATEN.mm, ATEN.addmm, ATEN._scaled_mm},
+    "linear": {ATEN.mm, ATEN.addmm, ATEN._scaled_mm, ATEN._scaled_mm_v2},
     "attention": {
         ATEN._scaled_dot_product_flash_attention,
         ATEN._scaled_dot_product_flash_attention_for_cpu,
@@ -161,7 +161,7 @@ def flops_of(module):
         packet = getattr(node.target, "overloadpacket", None)
         shape = lambda argument: node.args[argument].meta["val"].shape
         name = getattr(packet, "__name__", "")
-        if packet in (ATEN.mm, ATEN.bmm, ATEN._scaled_mm):
+        if packet in (ATEN.mm, ATEN.bmm, ATEN._scaled_mm, ATEN._scaled_mm_v2):
             total += 2 * shape(0).numel() * shape(1)[-1]
         elif packet in (ATEN.addmm, ATEN.baddbmm):
             total += 2 * shape(1).numel() * shape(2)[-1]

@@ -1,15 +1,18 @@
 // Linears of the blocks in fp8 (arXiv:2209.05433): x, W and the gradient of the output are scaled, rounded
 // to 8 bits and multiplied by matrix units that are twice as fast as in bf16. Sums are in fp32, results in
 // bf16. Scales are dynamic: they come from the tensor at each use. The matrix is quantized once per step.
-// x is kept for the backward in one byte per number. The recipe `tensorwise` has one scale per tensor: x
-// and W in e4m3 (3 bits of fraction), gradients in e5m2 (2 bits, but more range). `rowwise` has one scale
-// per row, a power of two, and e4m3 everywhere. An outlier then affects only its row, so results are
-// nearer to bf16. But each tensor is quantized along both axes, which takes more time.
+// x is kept for the backward in one byte per number. The recipes differ in the numbers that share a scale:
+// - tensorwise: a tensor. x and W are in e4m3 (3 bits of fraction), gradients in e5m2 (2 bits, more range).
+// - rowwise: a row; all in e4m3, as the next. An outlier affects only its row, so results are nearer to bf16.
+//   But each tensor is quantized along both axes, which takes more time.
+// - blockwise (DeepSeek-V3, arXiv:2412.19437, section 3.3): 128 numbers along the sum of a product, and
+//   128 x 128 numbers of W. Scales are powers of two, as for rowwise, so they round nothing.
+// Options leave blocks, linears or the last steps in high precision.
 //
 // The head is unchanged, because its loss reads small differences of large logits. So are linears whose
-// widths on this rank are not multiples of 16. It pays with wide layers and many tokens, where matmuls are
-// most of the step and a compiler fuses quantization (a pass over each operand). It does not pay with
-// small layers, and never on a CPU: no CPU multiplies fp8.
+// widths on this rank are not multiples of 16, or of 128 with blockwise. It pays with wide layers and many
+// tokens, where matmuls are most of the step and a compiler fuses quantization (a pass over each operand). It
+// does not pay with small layers, and never on a CPU: no CPU multiplies fp8.
 
 #include <ATen/Functions.h>
 
@@ -29,14 +32,21 @@ namespace {
 using namespace optrush;
 using namespace optrush::float8;
 
-constexpr int64_t kMultiple = 16;  // _scaled_mm needs widths that are multiples of this
-constexpr int kOldestGpu = 89;
+constexpr int kOldestGpu = 89, kGpuOfGroups = 90;
 
 Formats formats_of(const Options& options) {
   Formats formats;
-  if (options.string("recipe") == "rowwise")
-    formats = {.scaling = Scaling::rowwise, .gradients = at::kFloat8_e4m3fn};
+  const std::string recipe = options.string("recipe");
+  if (recipe == "rowwise")
+    formats = {.inputs = Scaling::rowwise, .weights = Scaling::rowwise, .gradients = at::kFloat8_e4m3fn};
+  if (recipe == "blockwise")
+    formats = {.inputs = Scaling::groupwise, .weights = Scaling::blockwise, .gradients = at::kFloat8_e4m3fn};
   const std::string fast_sums = options.string("fast_sums");
+  if (recipe == "blockwise" && fast_sums == "all")
+    throw Error(
+        ErrorCode::invalid_value,
+        "float8: fast_sums = \"all\" has no effect on recipe = \"blockwise\", whose sums are always exact",
+        "leave out fast_sums, or use another recipe");
   if (fast_sums != "forward") formats.fast_sums = fast_sums == "all" ? FastSums::all : FastSums::none;
   return formats;
 }
@@ -77,9 +87,9 @@ class Float8 final : public Plugin {
     size_t linear = 0;
   };
 
-  static bool fits(const Module& module) {
+  bool fits(const Module& module) const {
     const auto here = module.params.at(0)->layout.box_shape();  // of this rank
-    return here[0] % kMultiple == 0 && here[1] % kMultiple == 0;
+    return here[0] % formats_.multiple() == 0 && here[1] % formats_.multiple() == 0;
   }
 
   void add_group(const LinearGroup& linears) {
@@ -134,22 +144,31 @@ class Float8 final : public Plugin {
   }
 
   void check(Run& run) const {
+    const std::string multiple = std::to_string(formats_.multiple());
     if (groups_.empty() && odd_ > 0)
-      throw Error("float8 does not apply: no selected linear layer has widths that are multiples of " +
-                      std::to_string(kMultiple),
-                  "remove the rung, or use such widths");
+      throw Error(
+          "float8 does not apply: no selected linear layer has widths that are multiples of " + multiple,
+          "remove the rung, or use such widths");
     if (odd_ > 0)
       run.note("float8: " + std::to_string(odd_) +
-               " linear layers are unchanged, because their widths are not multiples of " +
-               std::to_string(kMultiple));
+               " linear layers are unchanged, because their widths are not multiples of " + multiple);
     const TrainSpec& train = run.spec().train;
     const int64_t tokens = train.micro_batch * train.seq_len / run.mesh().size(run.mesh().sequence());
-    if (trains_ && tokens % kMultiple != 0)
-      throw Error("float8 needs a multiple of " + std::to_string(kMultiple) +
+    if (trains_ && tokens % formats_.multiple() != 0)
+      throw Error("float8 needs a multiple of " + multiple +
                       " tokens per micro-batch on a rank, but there are " + std::to_string(tokens),
                   "change micro_batch or seq_len");
-    if (form_of(run.device()) == at::kCUDA && fused::compute_capability() < kOldestGpu)
+    if (form_of(run.device()) == at::kCUDA) check_gpu();
+  }
+
+  void check_gpu() const {
+    const int gpu = fused::compute_capability();
+    if (gpu < kOldestGpu)
       throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this GPU is " + gpu_architecture());
+    if (in_groups(formats_.inputs) && gpu != kGpuOfGroups)
+      throw Skip("float8: recipe = \"blockwise\" needs a GPU of compute capability 9.0; this GPU is " +
+                     gpu_architecture(),
+                 "use recipe = \"rowwise\"");
   }
 
   Formats formats_;
@@ -170,8 +189,8 @@ OPTRUSH_PLUGIN(Float8, R"json({
   "check": [{}, {"options": {"recipe": "rowwise"}}, {"options": {"until": 0.5}}],
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU computes the same numbers, slowly.",
   "options": [
-    {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
-     "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"},
+    {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise", "blockwise"],
+     "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate; blockwise: one per 128 numbers of x and of gradients, and per 128 x 128 block of W, on Hopper"},
     {"name": "fast_sums", "type": "string", "default": "forward", "choices": ["none", "forward", "all"],
      "doc": "products whose sums a GPU accumulates in fewer bits, which is faster: all includes gradients; a CPU computes the same numbers for each"},
     {"name": "skip_first", "type": "integer", "default": 0, "min": 0, "max": 1000,

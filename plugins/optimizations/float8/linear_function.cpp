@@ -13,14 +13,11 @@ namespace {
 constexpr auto kValues = at::kFloat8_e4m3fn;
 constexpr auto kOut = at::kBFloat16;
 
-/// The gradient of a weight is a sum over tokens, and GPUs sum fp8 over multiples of 16.
-constexpr int64_t kTokens = 16;
-
-/// (.., K) to (T, K). Adds rows of zeros up to a multiple of kTokens, because an expert may have any number
-/// of tokens.
-Tensor matrix_of(const Tensor& x) {
+/// (.., K) to (T, K). Adds rows of zeros up to a multiple: the gradient of a weight is a sum over tokens, and
+/// an expert may have any number of them.
+Tensor matrix_of(const Tensor& x, int64_t multiple) {
   const Tensor matrix = x.reshape({-1, x.size(-1)});
-  const int64_t missing = (kTokens - matrix.size(0) % kTokens) % kTokens;
+  const int64_t missing = (multiple - matrix.size(0) % multiple) % multiple;
   Tensor whole = missing == 0 ? matrix : at::constant_pad_nd(matrix, {0, 0, 0, missing});
   if (const Tensor largest = fused::noted_largest(x); largest.defined()) fused::note_largest(whole, largest);
   return whole;
@@ -77,13 +74,13 @@ struct Linears {
 };
 
 Differentiable::Result Linears::forward(const Tensors& in) const {
-  const Scaling scaling = formats.scaling;
+  const Scaling scaling = formats.inputs;
   const bool fast_sums = formats.fast_sums != FastSums::none;
-  const Tensor x = matrix_of(in[0]);
+  const Tensor x = matrix_of(in[0], formats.multiple());
   const BothWays quantized =
       any_trained() ? quantize_both_ways(x, kValues, scaling) : BothWays{quantize(x, kValues, scaling), {}};
   const at::TensorList matrices = at::TensorList(in).slice(1);
-  const Scaled rows = weights->rows(matrices, scaling);
+  const Scaled rows = weights->rows(matrices, formats.weights);
   Differentiable::Result result{{}, matrices.vec()};
   int64_t first = 0;
   for (const Tensor& matrix : matrices) {
@@ -101,7 +98,7 @@ Differentiable::Result Linears::forward(const Tensors& in) const {
 
 Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const {
   const size_t count = trained.size();
-  const Scaling scaling = formats.scaling;
+  const Scaling scaling = formats.inputs;
   const bool fast_sums = formats.fast_sums == FastSums::all;
   const at::TensorList matrices = at::TensorList(saved).slice(0, count);
   const Tensor& like = *std::ranges::find_if(gradients, [](const Tensor& each) { return each.defined(); });
@@ -109,20 +106,22 @@ Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const 
   for (size_t i = 0; i < count; ++i) {
     auto sizes = like.sizes().vec();
     sizes.back() = matrices[i].size(0);
-    d_out.push_back(matrix_of(gradients[i].defined() ? gradients[i] : at::zeros(sizes, like.options())));
+    d_out.push_back(matrix_of(gradients[i].defined() ? gradients[i] : at::zeros(sizes, like.options()),
+                              formats.multiple()));
   }
   const BothWays quantized =
       any_trained() ? quantize_both_ways(d_out, formats.gradients, scaling)
                     : BothWays{quantize(d_out, formats.gradients, scaling, Stacking::horizontal), {}};
-  Tensors made = {shaped_as(multiply(quantized.rows, weights->columns(matrices, scaling), kOut, fast_sums)
-                                .to(saved[count].scalar_type()),
-                            like)};
+  Tensors made = {
+      shaped_as(multiply(quantized.rows, weights->columns(matrices, formats.weights), kOut, fast_sums)
+                    .to(saved[count].scalar_type()),
+                like)};
   int64_t first = 0;
   for (size_t i = 0; i < count; ++i) {
     const int64_t rows = matrices[i].size(0);
     made.push_back(trained[i] && gradients[i].defined()
-                       ? multiply(quantized.columns.rows(first, rows), {saved[count + 1], saved[count + 2]},
-                                  kOut, fast_sums)
+                       ? multiply(quantized.columns.rows(first, rows),
+                                  {saved[count + 1], saved[count + 2], scaling}, kOut, fast_sums)
                        : Tensor());
     first += rows;
   }

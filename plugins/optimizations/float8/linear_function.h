@@ -10,9 +10,13 @@ enum class FastSums : uint8_t { none, forward, all };
 
 /// How the factors of the products are rounded, and how their sums.
 struct Formats {
-  Scaling scaling = Scaling::tensorwise;
+  Scaling inputs = Scaling::tensorwise;   ///< of x and of the outputs' gradients
+  Scaling weights = Scaling::tensorwise;  ///< blockwise if inputs are groupwise, otherwise like inputs
   at::ScalarType gradients = at::kFloat8_e5m2;
   FastSums fast_sums = FastSums::forward;
+
+  /// K, N_i and, to train W_i, the number of rows of x must be multiples of this.
+  int64_t multiple() const { return in_groups(inputs) ? kGroup : 16; }
 };
 
 /// The matrices of one input in fp8, in the layouts of the forward and the backward. They are quantized at

@@ -102,15 +102,15 @@ FIRST_STEPS = (
 )
 
 
-def lever(name, title, *settings, rung="fused projections", **rest):
-    """One change of the fastest rung, in a report of its own."""
-    return flagship(name, title, 0.42, [rung], smaller=["bf16 weights"], label=name, settings=(*SHORT, *settings),
-                    **rest)
+def lever(name, title, *settings, rung="fused projections", smaller="bf16 weights", **rest):
+    """One change of the fastest rung, or of another, in a report of its own."""
+    return flagship(name, title, 0.42, [rung], smaller=[smaller], label=name, settings=(*SHORT, *settings), **rest)
 
 
 RANKS = ("test_data_parallel_ranks", "test_model_parallel_ranks")
 CHUNK = ("--set", "fused_linear_cross_entropy.chunk=32768")
 CUBLASLT = ("--set", "env.TORCH_BLAS_PREFER_CUBLASLT=1")
+FAST_SUMS = ("--set", "float8.fast_sums=all")
 # Llama 3.1 8B's block, eight times.
 WIDE = ("--set", "model.dim=4096", "--set", "model.n_layers=8", "--set", "model.n_heads=32",
         "--set", "model.ffn_dim=14336")
@@ -192,12 +192,15 @@ STAGES = {
         ),
     ),
     7: Stage(
-        "What do attention and experts cost at size?",
+        "What do attention and experts cost at size, and what do fast sums bring to float8?",
         FIRST,
         (
             experiment("attention", "Attention alone over lengths", 2.5, "attention", least_bytes=20e9,
                        disk_bytes=NO_WEIGHTS),
             experiment("moe", "A mixture of experts, with grouped products", 3, "moe"),
+            lever("fast_sums", "float8 with fast sums in the backward as well", *FAST_SUMS, rung="float8 by kernels",
+                  smaller="float8", tools=COMPILER,
+                  expected={"float8 by kernels, over ladder": ratio(1.01, 1.05)}),
         ),
     ),
     8: Stage(

@@ -4,11 +4,14 @@
 
 #include "kernel_parts/gpu_instance.h"
 #include "quantize_cu.h"
+#include "quantize_groups_cu.h"
+#include "to_8_bits_cuh.h"
 
 namespace optrush::float8 {
 namespace {
 constexpr int64_t kThreads = 256, kMostParts = 1024;
 constexpr int64_t kTileRows = 64, kTileColumns = 128;
+constexpr int64_t kNumbersOfGroups = 128 * 128;  // of a block of threads
 
 int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -18,10 +21,21 @@ int64_t lanes(const gpu::Numbers& p) { return fused::gpu::lanes({p.type}, p.coun
 int64_t tiles(int64_t rows, int64_t columns) {
   return ceil_of(rows, kTileRows) * ceil_of(columns, kTileColumns);
 }
+
+GpuSource source_of(const char* file, const char* text) {
+  GpuSource source = fused::gpu::source(file, text);
+  source.headers.emplace("to_8_bits.cuh", kTo8BitsCuh);
+  return source;
+}
 }  // namespace
 
 const GpuProgram& gpu::program() {
-  static const GpuProgram program(fused::gpu::source("quantize.cu", kQuantizeCu));
+  static const GpuProgram program(source_of("quantize.cu", kQuantizeCu));
+  return program;
+}
+
+const GpuProgram& gpu::groups_program() {
+  static const GpuProgram program(source_of("quantize_groups.cu", kQuantizeGroupsCu));
   return program;
 }
 
@@ -31,6 +45,10 @@ std::string gpu::largest_parts_name(Type type, int64_t lanes) {
 
 std::string gpu::quantize_name(Type type, int64_t lanes, int64_t mantissa, bool turns) {
   return fused::gpu::instance("quantize", type, lanes, mantissa, turns);
+}
+
+std::string gpu::quantize_groups_name(Type type, int64_t lanes, bool blocks, bool turns) {
+  return fused::gpu::instance("quantize_groups", type, lanes, blocks, turns);
 }
 
 int64_t gpu::parts_of(const Numbers& p) {
@@ -58,5 +76,13 @@ void gpu::transpose(const void* values, void* transposed, int64_t rows, int64_t 
       .kernel("transpose")
       .launch({.blocks = {tiles(rows, columns), 1, 1}, .threads = {kThreads, 1, 1}}, values, transposed, rows,
               columns);
+}
+
+void gpu::quantize_groups(const QuantizeGroups& p) {
+  if (p.x.count == 0) return;
+  groups_program()
+      .kernel(quantize_groups_name(p.x.type, lanes(p.x), p.blocks, p.transposed != nullptr))
+      .launch({.blocks = {p.x.count / kNumbersOfGroups, 1, 1}, .threads = {kThreads, 1, 1}}, p.x.x, p.values,
+              p.scales, p.transposed, p.turned_scales, p.rows, p.columns, p.all_columns, p.padded);
 }
 }  // namespace optrush::float8

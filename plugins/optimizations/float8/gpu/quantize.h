@@ -37,7 +37,24 @@ void quantize(const Quantize&);
 /// (rows, columns) of bytes to (columns, rows); multiples of 16.
 void transpose(const void* values, void* transposed, int64_t rows, int64_t columns);
 
+/// A dense matrix in e4m3 with a scale for each group of 128 numbers, of which rows and columns are
+/// multiples. quantize_groups.cu has the layouts.
+struct QuantizeGroups {
+  Numbers x;
+  bool blocks;  ///< a scale is of 128 rows and columns; otherwise of 128 numbers of a row
+  int64_t rows, columns;
+  int64_t all_columns;  ///< of the matrix in which `values` are columns
+  int64_t padded;       ///< of blocks: scales of a row of blocks
+  void* values;
+  float* scales;
+  void* transposed;      ///< or null; not of blocks
+  float* turned_scales;  ///< of the transpose
+};
+void quantize_groups(const QuantizeGroups&);
+
 const GpuProgram& program();
+const GpuProgram& groups_program();
+std::string quantize_groups_name(Type, int64_t lanes, bool blocks, bool turns);
 std::string largest_parts_name(Type, int64_t lanes);
 std::string quantize_name(Type, int64_t lanes, int64_t mantissa, bool turns);
 }  // namespace optrush::float8::gpu
