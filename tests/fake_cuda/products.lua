@@ -12,7 +12,8 @@ local exp = rush.experiment {
   train = { micro_batch = 2, seq_len = 128, steps = 2, warmup = 3 },
 }
 
-local in_bf16 = { "bf16_weights", "fused_kernels", { "fused_linear_cross_entropy", { chunk = 64 } }, "fused_projections" }
+local loss = { "fused_linear_cross_entropy", { chunk = 64 } } -- several chunks, whose gradients are summed in fp32
+local in_bf16 = { "bf16_weights", "fused_kernels", loss, "fused_projections" }
 if rush.arg("ranks", "no") == "yes" then
   exp:grid {
     {
