@@ -244,6 +244,8 @@ TEST(PipelineTimeline, BackwardTakesAsLongAsTwoForwards) {
 TEST(PipelinePartition, EqualCostsAreCutEvenly) {
   EXPECT_THAT(even_parts({1, 1, 1, 1, 1, 1}, 3), ElementsAre(2, 2, 2));
   EXPECT_THAT(even_parts({0.1, 1, 1, 1, 1, 2}, 2), ElementsAre(4, 2));
+  // The head is as expensive as three blocks. The blocks before it are not crowded into the first parts.
+  EXPECT_THAT(even_parts({0, 1, 1, 1, 1, 1, 1, 1, 1, 3}, 5), ElementsAre(3, 2, 2, 2, 1));
 }
 }  // namespace
 }  // namespace optrush::pipeline_parallel

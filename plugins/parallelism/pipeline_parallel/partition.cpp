@@ -1,6 +1,7 @@
 #include "partition.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -81,36 +82,50 @@ UnitCost cost_of(const Unit& unit, const RunSpec& spec) {
   return cost;
 }
 
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Cuts of the costs from each index on into consecutive parts.
+class Cuts {
+ public:
+  explicit Cuts(const std::vector<double>& costs) : sums_(costs.size() + 1, 0) {
+    std::partial_sum(costs.begin(), costs.end(), sums_.begin() + 1);
+  }
+  /// [p][i]: the least value of costs i.. in p + 1 parts; `join` of the value of a part and of the rest.
+  template <class OfPart, class Join>
+  std::vector<std::vector<double>> least(int64_t parts, const OfPart& of_part, const Join& join) const {
+    std::vector<std::vector<double>> least(static_cast<size_t>(parts),
+                                           std::vector<double>(sums_.size(), kNever));
+    const size_t count = sums_.size() - 1;
+    for (size_t i = 0; i < count; ++i) least[0][i] = of_part(sum(i, count));
+    for (size_t part = 1; part < least.size(); ++part)
+      for (size_t i = 0; i < count; ++i)
+        for (size_t end = i + 1; end < count; ++end)
+          least[part][i] = std::min(least[part][i], join(of_part(sum(i, end)), least[part - 1][end]));
+    return least;
+  }
+  double sum(size_t from, size_t to) const { return sums_[to] - sums_[from]; }
+
+ private:
+  std::vector<double> sums_;
+};
+}  // namespace
+
 std::vector<int64_t> even_parts(const std::vector<double>& costs, int64_t parts) {
-  const auto count = static_cast<int64_t>(costs.size());
-  std::vector<double> sums(costs.size() + 1, 0);
-  std::partial_sum(costs.begin(), costs.end(), sums.begin() + 1);
-  const auto sum = [&](int64_t from, int64_t to) {
-    return sums[static_cast<size_t>(to)] - sums[static_cast<size_t>(from)];
-  };
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  // largest[p][i]: the smallest largest sum of costs i.. in p + 1 parts.
-  std::vector<std::vector<double>> largest(static_cast<size_t>(parts),
-                                           std::vector<double>(costs.size() + 1, kNever));
-  for (int64_t i = 0; i < count; ++i) largest[0][static_cast<size_t>(i)] = sum(i, count);
-  for (size_t part = 1; part < largest.size(); ++part)
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t end = i + 1; end < count; ++end) {
-        const double here = std::max(sum(i, end), largest[part - 1][static_cast<size_t>(end)]);
-        largest[part][static_cast<size_t>(i)] = std::min(largest[part][static_cast<size_t>(i)], here);
-      }
+  const Cuts cuts(costs);
+  const auto larger = [](double a, double b) { return std::max(a, b); };
+  const double limit = cuts.least(parts, std::identity(), larger).back()[0] * (1 + 1e-9);
+  const auto square = [&](double sum) { return sum <= limit ? sum * sum : kNever; };
+  const auto squares = cuts.least(parts, square, std::plus());
   std::vector<int64_t> counts;
-  int64_t from = 0;
-  for (size_t left = largest.size() - 1; left > 0; --left) {
-    // Takes as many as fit below the best largest sum, so that later parts are light.
-    const double limit = largest.back()[0] * (1 + 1e-9);
-    int64_t end = from + 1;
-    for (int64_t more = end; more < count; ++more)
-      if (sum(from, more) <= limit && largest[left - 1][static_cast<size_t>(more)] <= limit) end = more;
-    counts.push_back(end - from);
+  size_t from = 0;
+  for (size_t left = squares.size() - 1; left > 0; --left) {
+    size_t end = from + 1;
+    while (square(cuts.sum(from, end)) + squares[left - 1][end] > squares[left][from]) ++end;
+    counts.push_back(static_cast<int64_t>(end - from));
     from = end;
   }
-  counts.push_back(count - from);
+  counts.push_back(static_cast<int64_t>(costs.size() - from));
   return counts;
 }
 

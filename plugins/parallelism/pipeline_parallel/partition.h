@@ -15,7 +15,8 @@ struct UnitCost {
 UnitCost cost_of(const Unit&, const RunSpec&);
 
 /// Cuts a list of costs into consecutive parts with the smallest largest sum. Of several such cuts it takes
-/// the one with the lightest later parts. Returns the number of costs in each part, at least 1.
+/// the one with the smallest sum of squares, so that parts below the largest are even: the first stages hold
+/// the most activations. Returns the number of costs in each part, at least 1.
 std::vector<int64_t> even_parts(const std::vector<double>& costs, int64_t parts);
 
 /// The number of units of each stage. `blocks`: the number of blocks of each stage ("3,5"). If it is empty,
