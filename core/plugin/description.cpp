@@ -59,9 +59,10 @@ static Record<CheckedForm> record_of(const CheckedForm*) {
       .field("with", &T::with, "plugins to stack with it")
       .field("data", &T::data, "kind of the training data",
              {.choices = {"random", "documents", "preferences"}})
-      .field("model", &T::model,
-             "kind of the decoder: with attention and MLPs, mixtures of experts, or Gated DeltaNet",
-             {.choices = {"dense", "experts", "delta_net"}})
+      .field(
+          "model", &T::model,
+          "kind of the decoder: with attention and MLPs, also wide, mixtures of experts, or Gated DeltaNet",
+          {.choices = {"dense", "wide", "experts", "delta_net"}})
       .field("gradient", &T::gradient, "whether the backward is the derivative of the loss");
 }
 

@@ -26,6 +26,9 @@ struct Form {
   bool named_with = false;
 };
 
+/// The kind of decoder whose widths and tokens are multiples of 128.
+constexpr const char* kWide = "wide";
+
 /// The fields that make the small decoder one of this kind (CheckedForm::model).
 Json decoder_fields(const std::string& kind) {
   if (kind == "experts") return {{"n_experts", 3}, {"experts_per_token", 2}};
@@ -33,6 +36,7 @@ Json decoder_fields(const std::string& kind) {
     return {{"delta_net", {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 8}, {"value_dim", 6}}},
             {"full_attention_layers", {1}},
             {"init_std", 0.05}};  // the lengths of queries and keys are not near 0
+  if (kind == kWide) return {{"dim", 128}, {"ffn_dim", 128}, {"n_kv_heads", 4}};
   return Json::object();
 }
 
@@ -162,6 +166,7 @@ class Cases {
       if (!model.compiled && slow) continue;
       // Its first model already has them, or these choices do not apply to it.
       if (form.model == "experts" && model.fields.contains("n_experts")) continue;
+      if (form.model == kWide && model.kind != "llama") continue;
       if (form.model == "delta_net" &&
           (model.fields.contains("window") || model.fields.contains("delta_net")))
         continue;
@@ -191,9 +196,10 @@ class Cases {
     const auto decoders = model.kind == "llama" ? decoders_of(forms, stack) : std::set<std::string>();
     const bool well_conditioned =
         model.well_conditioned &&
-        std::ranges::all_of(decoders, [](const auto& kind) { return kind == "dense"; });
+        std::ranges::all_of(decoders, [](const auto& kind) { return kind == "dense" || kind == kWide; });
     made.without_values = request_.without_values || (!well_conditioned && lowers_precision(stack));
     for (const std::string& decoder : decoders) made.spec.model.update(decoder_fields(decoder));
+    if (decoders.contains(kWide)) made.spec.train.micro_batch *= 2;
     std::vector<std::string> names;
     const auto data = data_of(forms, stack);
     if (!data.empty()) made.spec.data = small_data(*data.begin());

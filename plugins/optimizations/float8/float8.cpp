@@ -186,7 +186,8 @@ OPTRUSH_PLUGIN(Float8, R"json({
   "name": "float8", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "linear layers of the blocks computed in 8-bit floating point, forward and backward",
   "conflicts": ["fused_projections", "grouped_experts", "nf4"],
-  "check": [{}, {"options": {"recipe": "rowwise"}}, {"options": {"until": 0.5}}],
+  "check": [{}, {"options": {"recipe": "rowwise"}}, {"options": {"recipe": "blockwise"}, "model": "wide"},
+            {"options": {"until": 0.5}}],
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU computes the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise", "blockwise"],
