@@ -120,8 +120,9 @@ std::vector<int64_t> even_parts(const std::vector<double>& costs, int64_t parts)
   std::vector<int64_t> counts;
   size_t from = 0;
   for (size_t left = squares.size() - 1; left > 0; --left) {
+    const double best = squares[left][from] * (1 + 1e-9);  // of equal cuts the one with light first parts
     size_t end = from + 1;
-    while (square(cuts.sum(from, end)) + squares[left - 1][end] > squares[left][from]) ++end;
+    while (square(cuts.sum(from, end)) + squares[left - 1][end] > best) ++end;
     counts.push_back(static_cast<int64_t>(end - from));
     from = end;
   }
