@@ -1,7 +1,7 @@
 """`cublaslt_matmul` on the stand-in: a step has the same work as LibTorch's, with each product by cuBLASLt.
 
 Memory and launches are as planned. Shapes are timed once for a card: a later run reads the choices, another card has
-its own, and all ranks take the same. Times of the stand-in are times of its host, so ranks measure different ones."""
+its own, and all ranks take the same. Times of the stand-in are times of its host, so ranks may measure others."""
 import json
 import tempfile
 from collections import Counter
@@ -111,7 +111,12 @@ def choices_are_kept(report, folder):
     kept = json.loads(whole)
     assert kept["for"]["architecture"] == "sm_90" and len(kept["algorithms"]) >= sum(first.values()), (kept, first)
 
-    assert timed(train_again(report, folder / "again")) == 0 and files[0].read_text() == whole
+    # As if the fourth algorithm had been the fastest: its number is in the third of eight words.
+    kept["algorithms"] = {shape: text[:32] + f"{3:016x}" + text[48:] for shape, text in kept["algorithms"].items()}
+    files[0].write_text(json.dumps(kept))
+    assert timed(train_again(report, folder / "again")) == 0 and json.loads(files[0].read_text()) == kept
+    products = [line for line in last_steps(folder / "again")["bf16-own"] if line.startswith(OWN)]
+    assert products and all(line.endswith(" algorithm 3") for line in products), products
     shapes = timed(train_again(report, folder / "other card", arch="sm_100"))
     assert shapes == first["bf16 + own"] and len(list(cache.glob("*.json"))) == 2, (shapes, first)
 
@@ -131,7 +136,6 @@ def ranks_take_the_same(folder):
         both = [[line for line in trace.splitlines() if line.startswith(OWN)][-LAST:] for command, trace in traces
                 if f"{kind}-r1/spec.json" in command and OWN in trace]
         assert len(both) == 2 and both[0] == both[1] and len(both[0]) == LAST, (kind, both)
-        assert any(" algorithm " in line for line in both[0]), "the times of the host chose the first one everywhere"
 
 
 def main(folder):
