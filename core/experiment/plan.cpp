@@ -261,8 +261,8 @@ std::string planned_memory_text(const PlannedMemory& memory) {
               " reserved";
     const double by_nccl = memory.communicators.value_or(0) * kCommunicatorBytes;
     if (by_nccl > 0)
-      text += ", and about " + bytes(by_nccl) + " for " + grouped(*memory.communicators) +
-              " communicators of NCCL (an estimate)";
+      text += ", and about " + bytes(by_nccl) + " for " +
+              counted(static_cast<int64_t>(*memory.communicators), "communicator") + " of NCCL (an estimate)";
     if (memory.reserved && memory.available && memory.peak <= *memory.available &&
         *memory.reserved + by_nccl > *memory.available)
       text +=
