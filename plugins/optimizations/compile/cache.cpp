@@ -4,9 +4,6 @@
 #include <ATen/Version.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/hash.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -16,6 +13,7 @@
 #include <regex>
 
 #include "cuda_tools_py.h"
+#include "file_lock/file_lock.h"
 #include "inductor_py.h"
 #include "optrush/advanced/machine.h"
 #include "optrush/error.h"
@@ -83,23 +81,6 @@ std::string processor(const at::Device& device) {
   return found;
 }
 
-/// The lock that a process holds while it compiles a key.
-class FileLock {
- public:
-  explicit FileLock(const fs::path& file)
-      : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    if (descriptor_ < 0 || flock(descriptor_, LOCK_EX) != 0)
-      throw Error(ErrorCode::file_access, "cannot lock " + file.string(),
-                  "make the cache folder writable, or set the option 'cache' to another folder");
-  }
-  ~FileLock() { close(descriptor_); }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int descriptor_;
-};
-
 void write(const fs::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
   out << text;
@@ -155,11 +136,12 @@ void Cache::compile(std::vector<Job> jobs) const {
   std::ranges::sort(jobs, {}, &Job::key);
   const auto alike = std::ranges::unique(jobs, {}, &Job::key);
   jobs.erase(alike.begin(), alike.end());
-  std::deque<FileLock> locks;
+  std::deque<FileLock> locks;  // held while a key is compiled
   std::vector<std::string> words;
   std::vector<fs::path> works;
   for (const auto& [key, graph, request] : jobs) {
-    locks.emplace_back(root_ / (key + ".lock"));
+    locks.emplace_back(root_ / (key + ".lock"),
+                       "make the cache folder writable, or set the option 'cache' to another folder");
     if (holds(key)) continue;
     const fs::path& work = works.emplace_back(root_ / (key + ".part"));
     fs::remove_all(work);

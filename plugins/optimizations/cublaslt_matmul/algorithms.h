@@ -29,9 +29,9 @@ class Algorithms {
 
   /// Takes these for shapes that have run or will run. A choice that the library does not accept is left out.
   void take(const Choices&);
-  /// Times the candidates of each shape that has run without a choice, on tensors of its own, and returns
-  /// what is the fastest. A shape that does not fit into the memory keeps the first one. Waits for the
-  /// device, and no product may run meanwhile.
+  /// Times the candidates of each shape that has run without a choice. Returns the fastest candidates. The
+  /// timed products have tensors of their own. A shape that does not fit into the memory keeps its first
+  /// candidate. Waits for the device. No product may run meanwhile.
   Choices choose();
 
   int64_t products() const { return products_; }  ///< multiplied so far

@@ -1,21 +1,20 @@
 #include "kept_choices.h"
 
 #include <c10/util/hash.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <array>
 #include <charconv>
 #include <fstream>
 #include <optional>
 
+#include "file_lock/file_lock.h"
 #include "optrush/error.h"
 
 namespace optrush::cublaslt_matmul {
 namespace fs = std::filesystem;
 namespace {
 constexpr int kFormat = 1;
+constexpr const char* kFolderCure = "make the cache folder writable, or set OPTRUSH_CACHE to another folder";
 constexpr size_t kDigits = 16;  // of a number in base 16
 
 std::string text_of(const Algorithm& algorithm) {
@@ -39,23 +38,6 @@ std::optional<Algorithm> algorithm_of(const std::string& text) {
   }
   return algorithm;
 }
-
-/// Held while a process changes the file. Another file is locked, because the file itself is replaced.
-class LockedFolder {
- public:
-  explicit LockedFolder(const fs::path& file)
-      : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    if (descriptor_ < 0 || flock(descriptor_, LOCK_EX) != 0)
-      throw Error(ErrorCode::file_access, "cannot lock " + file.string(),
-                  "make the cache folder writable, or set OPTRUSH_CACHE to another folder");
-  }
-  ~LockedFolder() { close(descriptor_); }
-  LockedFolder(const LockedFolder&) = delete;
-  LockedFolder& operator=(const LockedFolder&) = delete;
-
- private:
-  int descriptor_;
-};
 
 void replace(const fs::path& file, const Json& content) {
   const fs::path part = file.string() + ".part";  // under the lock there is one
@@ -103,8 +85,9 @@ void KeptChoices::add(const Choices& choices) const {
   fs::create_directories(file_.parent_path(), failed);
   if (failed)
     throw Error(ErrorCode::file_access, "cannot make the folder " + file_.parent_path().string(),
-                "make the cache folder writable, or set OPTRUSH_CACHE to another folder");
-  const LockedFolder lock(file_.string() + ".lock");
+                kFolderCure);
+  // Another file is locked, because the file itself is replaced.
+  const FileLock lock(file_.string() + ".lock", kFolderCure);
   Choices all = read();
   all.insert(choices.begin(), choices.end());
   Json algorithms = Json::object();

@@ -4,9 +4,8 @@
 #include "algorithms.h"
 
 namespace optrush::cublaslt_matmul {
-/// While it lives, `algorithms` compute the products of matrices on GPUs of this process for which
-/// product_of() has a form. LibTorch computes all others, and those of compiled code, which does not call the
-/// dispatcher.
+/// While it lives, `algorithms` compute the products on GPUs of this process that product_of() accepts.
+/// LibTorch computes all others. Compiled code does not call the dispatcher, so its products stay LibTorch's.
 class ReplacedKernels {
  public:
   /// `algorithms` must outlive the object. Throws an Error if LibTorch lacks the kernels to fall back to.

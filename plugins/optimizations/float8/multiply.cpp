@@ -14,7 +14,7 @@ Tensor exact(const Scaled& matrix) {
   return (values.unflatten(0, {-1, kGroup}) * scale).flatten(2).flatten(0, 1);
 }
 
-/// Scales in the layout that cuBLASLt reads: those of groups have no gaps.
+/// Scales of groups without gaps in memory, as cuBLASLt reads them.
 Tensor without_gaps(const Scaled& matrix) {
   const Tensor& scale = matrix.scale;
   return scale.stride(1) == scale.size(0) ? scale : scale.t().clone(at::MemoryFormat::Contiguous).t();
