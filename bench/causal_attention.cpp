@@ -1,7 +1,7 @@
 // Causal attention on a CPU, forward and backward: the kernel of flash_attention beside LibTorch's.
-// Arguments: positions, width of a head, bits of an element (32 or 16), heads of keys of all sequences (16:
-// four sequences, eight heads that share four of keys; 1: one sequence, eight heads that share one), and the
-// keys of a sliding window (0: none). CPU time is the sum over all threads.
+// Arguments: positions, width of a head, bits of an element (32, 16, or 17: bf16 multiplied in fp32), heads
+// of keys of all sequences (16: four sequences, eight heads that share four of keys; 1: one sequence, eight
+// heads that share one), and the keys of a sliding window (0: none). CPU time is the sum over all threads.
 //   OMP_WAIT_POLICY=passive build/bench/causal_attention
 #include <ATen/Functions.h>
 #include <benchmark/benchmark.h>
@@ -19,8 +19,8 @@ struct Inputs {
   cpu::Scores scores;
 
   explicit Inputs(const benchmark::State& state)
-      : scores{1 / std::sqrt(static_cast<double>(state.range(1))), state.range(4)} {
-    const auto type = state.range(2) == 16 ? at::kBFloat16 : at::kFloat;
+      : scores{1 / std::sqrt(static_cast<double>(state.range(1))), state.range(4), state.range(2) == 17} {
+    const auto type = state.range(2) == 32 ? at::kFloat : at::kBFloat16;
     const int64_t batch = state.range(3) == 1 ? 1 : 4, of_keys = state.range(3) / batch;
     const auto heads = [&](int64_t count) {
       return at::randn({batch, state.range(0), count, state.range(1)}).to(type).transpose(1, 2);
@@ -56,7 +56,7 @@ void libtorch(benchmark::State& state) {
 }
 
 void shapes(benchmark::internal::Benchmark* made) {
-  for (const int64_t bits : {32, 16})
+  for (const int64_t bits : {32, 16, 17})
     for (const int64_t positions : {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}) {
       for (const int64_t width : {32, 64, 128}) made->Args({positions, width, bits, 16, 0});
       made->Args({positions, 64, bits, 1, 0});

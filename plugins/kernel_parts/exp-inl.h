@@ -25,9 +25,12 @@ HWY_INLINE hn::Vec<D> exp_of_moderate(D d, hn::Vec<D> x) {
   const auto magic = hn::Set(d, 12582912.0F);
   const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504F), magic);
   const auto r = hn::NegMulAdd(hn::Sub(shifted, magic), hn::Set(d, 0.69314718F), x);
-  auto p = hn::Set(d, 1.3814467e-3F);
-  for (const float c : {8.3687808e-3F, 4.1668393e-2F, 1.6666520e-1F, 0.49999994F, 1.0F, 1.0F})
-    p = hn::MulAdd(p, r, hn::Set(d, c));
+  // Written out, because GCC keeps a loop over so few coefficients at -O2.
+  const auto next = [d, r](auto sum, float coefficient)
+                        HWY_ATTR { return hn::MulAdd(sum, r, hn::Set(d, coefficient)); };
+  auto p = next(hn::Set(d, 1.3814467e-3F), 8.3687808e-3F);
+  p = next(next(p, 4.1668393e-2F), 1.6666520e-1F);
+  p = next(next(next(p, 0.49999994F), 1.0F), 1.0F);
 #if HWY_TARGET == HWY_AVX3
   // With a mask of all lanes, because GCC 12 warns about the form without one.
   if constexpr (kScales<D>) return {_mm512_maskz_scalef_ps(0xFFFF, p.raw, hn::Sub(shifted, magic).raw)};

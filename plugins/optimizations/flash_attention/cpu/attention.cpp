@@ -34,9 +34,10 @@ struct MatrixUnit {
   }
 };
 
-/// The workspace of a thread in the forward.
-template <class T>
+/// The workspace of a thread in the forward. T: the type of the products.
+template <class T, class Stored>
 struct ForwardWorkspace {
+  Widened<T, Stored> whole, queries;  ///< keys or values; a tile
   TransposedSecond<T> keys;
   AsSecond<T> values;
   RowsOver<T> weights;
@@ -44,37 +45,43 @@ struct ForwardWorkspace {
   MatrixUnit<T> unit;
 
   ForwardWorkspace(const Sizes& sizes, Arena& arena)
-      : keys(sizes.width, sizes.position_row(), arena),
+      : whole(sizes.positions, sizes.width, arena),
+        queries(kTile, sizes.width, arena),
+        keys(sizes.width, sizes.position_row(), arena),
         values(sizes.positions, sizes.width, arena),
         weights(kTile, sizes.score_row(), arena),
         scores(take_rows<float>(kTile, sizes.score_row(), arena)),
         made(take_rows<float>(kTile, sizes.width, arena)) {}
 };
 
-template <class T>
+template <class T, class Stored>
 void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, float scale,
                 const AttentionOut& result) {
   const int64_t parts = parts_of(sizes).value_or(1);
-  Workspaces<ForwardWorkspace<T>> memory(sizes, parts, q);
+  Workspaces<ForwardWorkspace<T, Stored>> memory(sizes, parts, q);
   if (is_forecast(q)) return;
   float* lses = result.lse.data_ptr<float>();
-  memory.each_task([&](ForwardWorkspace<T>& work, const Task& task) {
+  memory.each_task([&](ForwardWorkspace<T, Stored>& work, const Task& task) {
     const int64_t b = task.batch;
+    const auto whole = [&](const Tensor& x) {
+      return work.whole.of(rows_of<const Stored>(x, b, task.group), sizes.positions, sizes.width);
+    };
     const Rows<float> scores = work.scores, made = work.made;
     const Rows<T> weights = work.weights.over(scores);
-    const auto keys = work.keys.of(rows_of<const T>(k, b, task.group), sizes.positions, sizes.width);
-    const auto values = work.values.of(rows_of<const T>(v, b, task.group), sizes.positions, sizes.width);
+    const auto keys = work.keys.of(whole(k), sizes.positions, sizes.width);
+    const auto values = work.values.of(whole(v), sizes.positions, sizes.width);
     each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
       const int64_t size = tile.size(), seen = inner_size<T>(tile.keys());
       float* lse = lses + (b * sizes.heads + head) * sizes.positions + tile.begin;
-      multiply<T>(size, tile.keys(), sizes.width, rows_of<const T>(q, b, head).from(tile.begin),
-                  keys.from_column(tile.first), false, scores);
+      const auto queries =
+          work.queries.of(rows_of<const Stored>(q, b, head).from(tile.begin), size, sizes.width);
+      multiply<T>(size, tile.keys(), sizes.width, queries, keys.from_column(tile.first), false, scores);
       std::array<float, kTile> sums{};
       for (int64_t i = 0; i < size; ++i)
         sums[static_cast<size_t>(i)] =
             exponentials(scores.at(i), visible(sizes, tile, i), seen, scale, lse + i, weights.at(i));
       multiply<T>(size, sizes.width, seen, read(weights), values.from_row(tile.first), false, made);
-      const auto out = rows_of<T>(result.out, b, head).from(tile.begin);
+      const auto out = rows_of<Stored>(result.out, b, head).from(tile.begin);
       for (int64_t i = 0; i < size; ++i)
         scaled(made.at(i), 1 / sums[static_cast<size_t>(i)], sizes.width, out.at(i));
     });
@@ -82,8 +89,9 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
 }
 
 /// The workspace of a thread in the backward.
-template <class T>
+template <class T, class Stored>
 struct BackwardWorkspace {
+  Widened<T, Stored> whole, tile_queries, tile_gradients;
   TransposedSecond<T> turned_keys, turned_values;
   AsSecond<T> keys, of_tile;
   RowsOver<T> weights, of_scores;
@@ -92,7 +100,10 @@ struct BackwardWorkspace {
   MatrixUnit<T> unit;
 
   BackwardWorkspace(const Sizes& sizes, Arena& arena)
-      : turned_keys(sizes.width, sizes.position_row(), arena),
+      : whole(sizes.positions, sizes.width, arena),
+        tile_queries(kTile, sizes.width, arena),
+        tile_gradients(kTile, sizes.width, arena),
+        turned_keys(sizes.width, sizes.position_row(), arena),
         turned_values(sizes.width, sizes.position_row(), arena),
         keys(sizes.positions, sizes.width, arena),
         of_tile(kTile, sizes.score_row(), arena),
@@ -131,12 +142,12 @@ class PartedGradient {
                          whole.options().dtype(at::kFloat));
   }
 
-  template <class T>
+  template <class Stored>
   void write(const Sizes& sizes, const Task& task, Rows<const float> turned, Rows<float> made) const {
     if (parts_.defined())
       write_transposed(sizes, turned, made, rows_of<float>(parts_[task.part], task.batch, task.group));
     else
-      write_transposed(sizes, turned, made, rows_of<T>(whole_, task.batch, task.group));
+      write_transposed(sizes, turned, made, rows_of<Stored>(whole_, task.batch, task.group));
   }
 
   void add_parts() const {
@@ -147,30 +158,35 @@ class PartedGradient {
   Tensor whole_, parts_;
 };
 
-template <class T>
+template <class T, class Stored>
 void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
                  const Tensor& lse, float scale, const Gradients& result) {
   const int64_t parts = parts_of(sizes).value_or(1);
   const PartedGradient dk(result.dk, parts), dv(result.dv, parts);
-  Workspaces<BackwardWorkspace<T>> memory(sizes, parts, q);
+  Workspaces<BackwardWorkspace<T, Stored>> memory(sizes, parts, q);
   if (is_forecast(q)) return dk.add_parts(), dv.add_parts();
   const float* lses = lse.const_data_ptr<float>();
   const float* lse_gradients = result.of_lse.defined() ? result.of_lse.const_data_ptr<float>() : nullptr;
-  memory.each_task([&](BackwardWorkspace<T>& work, const Task& task) {
+  memory.each_task([&](BackwardWorkspace<T, Stored>& work, const Task& task) {
     const int64_t b = task.batch;
     const Rows<float> scores = work.scores, of_weights = work.of_weights, made = work.made;
     const Rows<T> weights = work.weights.over(scores), of_scores = work.of_scores.over(of_weights);
-    const auto head_keys = rows_of<const T>(k, b, task.group),
-               head_values = rows_of<const T>(v, b, task.group);
-    const auto keys = work.keys.of(head_keys, sizes.positions, sizes.width);
+    const auto whole = [&](const Tensor& x) {
+      return work.whole.of(rows_of<const Stored>(x, b, task.group), sizes.positions, sizes.width);
+    };
+    const auto turned_values = work.turned_values.of(whole(v), sizes.positions, sizes.width);
+    const auto head_keys = whole(k);  // after the values, which use the same workspace
     const auto turned_keys = work.turned_keys.of(head_keys, sizes.positions, sizes.width);
-    const auto turned_values = work.turned_values.of(head_values, sizes.positions, sizes.width);
+    const auto keys = work.keys.of(head_keys, sizes.positions, sizes.width);
     bool add = false;  // the first tile begins the sums
     each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
       const int64_t size = tile.size(), inner = inner_size<T>(size), seen = inner_size<T>(tile.keys());
-      const auto queries = rows_of<const T>(q, b, head).from(tile.begin);
-      const auto of_out = rows_of<const T>(result.of_out, b, head).from(tile.begin);
-      const auto outs = rows_of<const T>(out, b, head).from(tile.begin);
+      const auto tile_of_head = [&](const Tensor& x) {
+        return rows_of<const Stored>(x, b, head).from(tile.begin);
+      };
+      const auto stored_of_out = tile_of_head(result.of_out), outs = tile_of_head(out);
+      const auto queries = work.tile_queries.of(tile_of_head(q), size, sizes.width);
+      const auto of_out = work.tile_gradients.of(stored_of_out, size, sizes.width);
       const int64_t first_row = (b * sizes.heads + head) * sizes.positions + tile.begin;
       const float* head_lse = lses + first_row;
       multiply<T>(size, tile.keys(), sizes.width, queries, turned_keys.from_column(tile.first), false,
@@ -178,7 +194,7 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
       multiply<T>(size, tile.keys(), sizes.width, of_out, turned_values.from_column(tile.first), false,
                   of_weights);
       for (int64_t i = 0; i < size; ++i) {
-        float inner = inner_product(of_out.at(i), outs.at(i), sizes.width);
+        float inner = inner_product(stored_of_out.at(i), outs.at(i), sizes.width);
         if (lse_gradients != nullptr) inner -= lse_gradients[first_row + i];
         softmax_gradient(scores.at(i), of_weights.at(i), visible(sizes, tile, i), seen,
                          {scale, head_lse[i], inner}, weights.at(i), of_scores.at(i));
@@ -192,7 +208,7 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
       add_product(read(work.gradients), read(weights), work.dv);
       add_product(read(work.queries), read(of_scores), work.dk);
       multiply<T>(size, sizes.width, seen, read(of_scores), keys.from_row(tile.first), false, made);
-      const auto dq = rows_of<T>(result.dq, b, head).from(tile.begin);
+      const auto dq = rows_of<Stored>(result.dq, b, head).from(tile.begin);
       for (int64_t i = 0; i < size; ++i) scaled(made.at(i), 1, sizes.width, dq.at(i));
       if (!add) {
         for (const Rows<float>& sums : {work.dk, work.dv})
@@ -203,8 +219,8 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
       }
       add = true;
     });
-    dk.write<T>(sizes, task, read(work.dk), work.made);
-    dv.write<T>(sizes, task, read(work.dv), work.made);
+    dk.write<Stored>(sizes, task, read(work.dk), work.made);
+    dv.write<Stored>(sizes, task, read(work.dv), work.made);
   });
   dk.add_parts();
   dv.add_parts();
@@ -221,12 +237,22 @@ double flops_of(const Sizes& sizes, double products) {
   return products * static_cast<double>(sizes.batch * sizes.heads * sizes.width * twice_the_pairs);
 }
 
+/// Calls run(a number of the type of the products, a number of the type in memory).
+template <class Run>
+void with_types(at::ScalarType type, const Scores& scores, const Run& run) {
+  if (type == at::kFloat)
+    run(float(), float());
+  else if (scores.widens)
+    run(float(), c10::BFloat16());
+  else
+    run(c10::BFloat16(), c10::BFloat16());
+}
 }  // namespace
 
 bool supports(at::ScalarType type) {
 #if defined(__x86_64__)
   if (!at::globalContext().userEnabledMkldnn() || !__builtin_cpu_supports("avx512bw")) return false;
-  return type == at::kFloat || (type == at::kBFloat16 && __builtin_cpu_supports("avx512bf16"));
+  return type == at::kFloat || type == at::kBFloat16;
 #else
   (void)type;
   return false;
@@ -251,8 +277,10 @@ AttentionOut forward(const Tensor& q_given, const Tensor& k_given, const Tensor&
                       at::empty({sizes.batch, sizes.heads, sizes.positions}, q.options().dtype(at::kFloat))};
   note_flops(flops_of(sizes, 2));
   const NotedKernel kernel("attention", 0);
-  const auto run = q.scalar_type() == at::kBFloat16 ? forward_of<c10::BFloat16> : forward_of<float>;
-  run(sizes, q, k, v, static_cast<float>(scores.scale), result);
+  with_types(q.scalar_type(), scores, [&](auto arithmetic, auto stored) {
+    forward_of<decltype(arithmetic), decltype(stored)>(sizes, q, k, v, static_cast<float>(scores.scale),
+                                                       result);
+  });
   return result;
 }
 
@@ -268,9 +296,11 @@ std::array<Tensor, 3> backward(const Tensor& gradient_given, const Tensor& q_giv
   const std::array<Tensor, 3> result = {fused::empty_heads(q), fused::empty_heads(k), fused::empty_heads(v)};
   note_flops(flops_of(sizes, 5));
   const NotedKernel kernel("attention_backward", 0, /*launches=*/3);
-  const auto run = q.scalar_type() == at::kBFloat16 ? backward_of<c10::BFloat16> : backward_of<float>;
-  run(sizes, q, k, v, out, lse, static_cast<float>(scores.scale),
-      {gradient, lse_gradient, result[0], result[1], result[2]});
+  const Gradients gradients{gradient, lse_gradient, result[0], result[1], result[2]};
+  with_types(q.scalar_type(), scores, [&](auto arithmetic, auto stored) {
+    backward_of<decltype(arithmetic), decltype(stored)>(sizes, q, k, v, out, lse,
+                                                        static_cast<float>(scores.scale), gradients);
+  });
   return result;
 }
 

@@ -2,11 +2,12 @@
 #include <array>
 #include <compare>
 
+#include "kernel_parts/processor.h"
 #include "optrush/differentiable.h"
 #include "optrush/ops.h"
 
 namespace optrush::flash::cpu {
-/// Whether this processor multiplies such elements: fp32 with AVX-512, bf16 with AVX512-BF16.
+/// Whether these kernels take such elements here: fp32 and bf16 with AVX-512.
 bool supports(at::ScalarType type);
 
 /// Whether these kernels compute these inputs, and measurements found them faster than LibTorch's: causal
@@ -15,10 +16,12 @@ bool supports(at::ScalarType type);
 /// also with keys that it does not see.
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
 
-/// Scores are multiplied by `scale`. `window`: as in AttentionArgs.
+/// Scores are multiplied by `scale`. `window`: as in AttentionArgs. `widens`: elements in bf16 are multiplied
+/// in fp32; otherwise the processor needs AVX512-BF16.
 struct Scores {
   double scale;
   int64_t window = 0;
+  bool widens = fused::multiplies_faster_in_fp32();
   auto operator<=>(const Scores&) const = default;
 };
 

@@ -52,6 +52,26 @@ class RowsOver {
   Rows<T> rounded_;
 };
 
+/// Rows of Stored in the type T of the products: the same memory, or converted to fp32.
+template <class T, class Stored>
+class Widened {
+ public:
+  Widened(int64_t rows, int64_t row, Arena& arena) : wide_(take_rows<T>(kSame ? 0 : rows, row, arena)) {}
+
+  Rows<const T> of(Rows<const Stored> in, int64_t rows, int64_t columns) const {
+    if constexpr (kSame) {
+      return in;
+    } else {
+      widened(in, rows, columns, wide_);
+      return read(wide_);
+    }
+  }
+
+ private:
+  static constexpr bool kSame = std::is_same_v<T, Stored>;
+  Rows<T> wide_;
+};
+
 /// Converts matrices to second matrices of products. It takes memory where T needs pairs.
 template <class T>
 class AsSecond {
