@@ -95,6 +95,7 @@ std::vector<Row> rows() {
       // Ranks with columns of a matrix encode other blocks than one process.
       {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
       {"onednn_matmul", {{{"processors", "all"}}}},
+      {"upcast_matmul", {{{"processors", "all"}}}},
       {"optimizer_in_backward"},
       {"packing"},
       {"prefetch"},

@@ -11,7 +11,7 @@ from on_stand_in import BUILD, OPTRUSH, assert_no_faults, on_stand_in
 
 KINDS = ["alone", "gradient", "types", "resume", "pair"]  # without a compiler
 OF_EXPERTS_ONLY = {"expert_parallel", "grouped_experts", "router_losses"}  # the host reads their routes
-ON_CPUS_ONLY = {"cpu_allocator", "onednn_matmul"}
+ON_CPUS_ONLY = {"cpu_allocator", "onednn_matmul", "upcast_matmul"}
 
 
 def check(folder, *options, code=0):

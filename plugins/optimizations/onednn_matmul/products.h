@@ -1,7 +1,8 @@
 #pragma once
-#include <memory>
+#include <optional>
 
 #include "optrush/tensor.h"
+#include "overrides/cpu_products.h"
 
 namespace optrush::onednn_matmul {
 /// Whether oneDNN has faster fp32 kernels for the processor than the BLAS that LibTorch calls, according to
@@ -17,17 +18,19 @@ bool available();
 /// with so much work that the cost of the call is small.
 bool multiplies(const Tensor& a, const Tensor& b);
 
+struct Kernels {
+  static bool takes(const Tensor& x);
+  static bool multiplies(const Tensor& a, const Tensor& b);
+  static void multiply(const Tensor& a, const Tensor& b, const Tensor& out, float beta, float alpha);
+};
+
 /// While it lives, oneDNN computes the fp32 products of matrices on the CPU of this process for which
 /// `multiplies` is true, including products of autograd and of compiled code. LibTorch computes all others.
 class Products {
  public:
   Products();
-  ~Products();
-  Products(const Products&) = delete;
-  Products& operator=(const Products&) = delete;
 
  private:
-  struct Registered;
-  std::shared_ptr<Registered> registered_;
+  std::optional<CpuProducts<Kernels>> replaced_;
 };
 }  // namespace optrush::onednn_matmul
