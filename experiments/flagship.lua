@@ -65,7 +65,11 @@ add(rush.rung("micro-batch " .. batch, { train = { micro_batch = batch } }))
 
 if full then
   add(rush.rung("fused projections", "fused_projections"))
-  if on_gpu then add(rush.rung("cuBLASLt products", "cublaslt_matmul")) end
+  if on_gpu then
+    add(rush.rung("cuBLASLt products", "cublaslt_matmul"))
+    local beside = { over = "fused projections" }
+    add(rush.rung("updates on a second stream", "optimizer_in_backward", { stream = "side" }, beside))
+  end
   add(rush.rung("compile", "compile", {}, { over = "micro-batch " .. batch }))
   if on_gpu then add(rush.rung("compile, CUDA graphs", "cuda_graphs")) end
   if large then

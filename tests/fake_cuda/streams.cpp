@@ -20,7 +20,8 @@ struct All {
   std::vector<Stream*> defaults;  // by device
   int next_stream = 0;
   uint64_t next_capture = 1;
-  Clock host;  // work that the host has waited for
+  int traced_stream = -1;  // of the last work
+  Clock host;              // work that the host has waited for
 };
 All& all() {
   static auto* const all = new All;
@@ -138,6 +139,8 @@ cudaError_t begin_work(Stream* stream, const char* where) {
   merge(stream->clock, all().host);
   meet_default(stream);
   ++stream->clock[stream->number];
+  if (std::exchange(all().traced_stream, stream->number) != stream->number)
+    trace("stream " + std::to_string(stream->number));
   return cudaSuccess;
 }
 
@@ -151,6 +154,7 @@ cudaError_t record(Event* event, Stream* stream) {
   event->clock = stream->clock;
   merge(event->clock, all().host);
   event->stream = stream;
+  event->stream_number = stream->number;
   event->capture = stream->capture ? stream->capture->id : 0;
   if (stream->capture && stream->capture->broken) return fail(cudaErrorStreamCaptureInvalidated);
   return cudaSuccess;
@@ -183,6 +187,9 @@ cudaError_t wait(Stream* stream, Event* event) {
                  "the event was recorded outside of the capture");
   }
   merge(stream->clock, event->clock);
+  if (event->recorded && event->stream_number != stream->number)
+    trace("order stream " + std::to_string(stream->number) + " after stream " +
+          std::to_string(event->stream_number));
   return cudaSuccess;
 }
 

@@ -52,7 +52,8 @@ struct Event {
   double ms = 0;
   Clock clock;
   Stream* stream = nullptr;
-  uint64_t capture = 0;  ///< id of the capture in which it was recorded
+  int stream_number = -1;  ///< also of a stream that was destroyed
+  uint64_t capture = 0;    ///< id of the capture in which it was recorded
 };
 
 Stream* new_stream(int device, unsigned flags, int priority);

@@ -1,15 +1,21 @@
 // Parameters updated in the backward: the same training to the bit, with less memory.
 #include <ATen/Functions.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "measure/memory.h"
+#include "optimizer_in_backward/updates_beside.h"
 #include "optimizers.h"
 #include "optrush/step.h"
+#include "simulated/device.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
 namespace optrush::testing {
 namespace {
+using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -168,6 +174,28 @@ TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
   };
   EXPECT_THAT(error_of([&] { Trained(nano_spec({kInBackward}), backward_twice).train(); }),
               HasSubstr("changed after it was final"));
+}
+TEST(OptimizerInBackward, ASecondStreamNeedsAGpu) {
+  const PluginUse beside = use("optimizer_in_backward", {{"stream", "side"}});
+  EXPECT_THAT(error_of([&] { Trained trained(nano_spec({beside})); }),
+              AllOf(HasSubstr("stream = \"side\" needs a GPU"), HasSubstr("leave this option out on a CPU")));
+}
+
+/// Their memory is used again in the order of the computing stream, so it waits before a gradient is freed.
+TEST(OptimizerInBackward, GradientsOfUpdatesOnASecondStreamAreKept) {
+  constexpr int64_t kBytes = 1 << 20, kKept = 8;
+  const at::Device device = simulated::open(at::kCUDA);
+  optimizer_in_backward::UpdatesBeside updates(device);
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  const c10::Stream computing = streams.getStream(device);
+  for (int64_t i = 1; i <= 2 * kKept; ++i) {
+    updates.run(at::empty({kBytes}, at::TensorOptions(at::kByte).device(device)),
+                [&] { EXPECT_NE(streams.getStream(device), computing); });
+    EXPECT_EQ(streams.getStream(device), computing);
+    EXPECT_EQ(simulated::allocated().tensors, kBytes * std::min(i, kKept));
+  }
+  updates.wait();
+  EXPECT_EQ(simulated::allocated().tensors, 0);
 }
 }  // namespace
 }  // namespace optrush::testing

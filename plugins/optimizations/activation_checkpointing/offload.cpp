@@ -2,8 +2,6 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/Event.h>
-#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,6 +9,7 @@
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "origin.h"
+#include "side_stream/side_stream.h"
 
 namespace optrush::checkpointing {
 namespace {
@@ -35,45 +34,13 @@ std::vector<int64_t> pinned_blocks(int64_t bytes) {
   if (bytes > 0 || sizes.empty()) sizes.push_back(bytes);
   return sizes;
 }
-
-/// Copies on a stream beside the computing stream. Without streams they run in order with the computation.
-class Beside {
- public:
-  explicit Beside(at::Device device) : device_(device) {}
-  template <class Copy>
-  void run(const Copy& copy, std::optional<c10::Event>& done) const {
-    if (form_of(device_) == at::kCPU) return copy();
-    const c10::impl::VirtualGuardImpl streams(device_.type());
-    const c10::Stream computing = streams.getStream(device_);
-    const c10::Stream beside = side_stream(streams);
-    c10::Event ready(device_.type());
-    ready.record(computing);
-    ready.block(beside);
-    const c10::StreamGuard guard(beside);
-    copy();
-    done.emplace(device_.type());
-    done->record(beside);
-  }
-  /// Later work on the computing stream waits for the copy.
-  void join(const std::optional<c10::Event>& done) const {
-    if (done) done->block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
-  }
-
- private:
-  /// One stream for the device of this process, from LibTorch's pool.
-  c10::Stream side_stream(const c10::impl::VirtualGuardImpl& streams) const {
-    static const c10::Stream stream = streams.getStreamFromGlobalPool(device_, /*isHighPriority=*/true);
-    return stream;
-  }
-  at::Device device_;
-};
 }  // namespace
 
 /// One storage on the host, in one block or several.
 class HostCopy {
  public:
   HostCopy(const c10::Storage& storage, at::Device device, std::weak_ptr<HostCopy> before)
-      : beside_(device), device_(device), before_(std::move(before)) {
+      : beside_(device, /*urgent=*/true), device_(device), before_(std::move(before)) {
     const Tensor source = as_bytes(storage, device);
     const bool pinned = !device.is_cpu();
     for (const int64_t size : pinned ? pinned_blocks(source.numel()) : std::vector{source.numel()})
@@ -135,7 +102,7 @@ class HostCopy {
         in_);
   }
 
-  Beside beside_;
+  SideStream beside_;
   at::Device device_;
   std::weak_ptr<HostCopy> before_;  ///< moved before this one, so the backward needs it later
   Tensor source_;                   ///< until it is copied to the host

@@ -8,34 +8,55 @@
 // because their sum needs all gradients, or under ddp, which keeps its buckets. It costs launches: the
 // optimizer is called once for each parameter. It excludes plugins that need all gradients before the update:
 // clipping by the global norm, the loss scale of fp16.
+//
+// On a GPU the updates may run on a second stream. They are limited by memory and the products of the
+// backward by arithmetic, so the updates use memory bandwidth, and processors at the ends of kernels, that
+// the products leave. The computing stream waits for them at the end of the step.
+#include <memory>
+
 #include "optrush/advanced/data_parallel.h"
+#include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "updates_beside.h"
 
 namespace {
 using namespace optrush;
+using optimizer_in_backward::UpdatesBeside;
 
 class InBackward final : public Optimizer {
  public:
-  InBackward(Run& run, std::unique_ptr<Optimizer> inner) : inner_(std::move(inner)) {
+  InBackward(Run& run, std::unique_ptr<Optimizer> inner, bool beside) : inner_(std::move(inner)) {
     if (const std::string why = inner_->why_not_in_parts(); !why.empty())
       throw Error(ErrorCode::conflict,
                   "'optimizer_in_backward' updates each parameter separately, but " + why,
                   "remove one of the two from the stack");
+    if (beside) beside_ = std::make_unique<UpdatesBeside>(run.device());
     run.data_parallel().on_ready([this, &run](Shard& shard) {
       const Update* update = run.update();
       if (update == nullptr) return;
-      inner_->step({&shard, 1}, *update);
+      update_now(shard, *update);
       Gradients::release(shard);
     });
   }
 
-  /// Every shard with a gradient was updated in the backward.
-  void step(std::span<Shard>, const Update&) override {}
+  /// Every shard with a gradient was updated in the backward. Nothing reads the parameters before this call.
+  void step(std::span<Shard>, const Update&) override {
+    if (beside_) beside_->wait();
+  }
   std::vector<OptimizerState> state(const Shard& shard) override { return inner_->state(shard); }
   void evaluates(std::span<Shard> shards, bool does) override { inner_->evaluates(shards, does); }
 
  private:
+  void update_now(Shard& shard, const Update& update) {
+    const auto step = [&] { inner_->step({&shard, 1}, update); };
+    if (beside_ && !shard.data.is_cpu())
+      beside_->run(shard.grad, step);
+    else
+      step();
+  }
+
   std::unique_ptr<Optimizer> inner_;
+  std::unique_ptr<UpdatesBeside> beside_;  ///< null: on the computing stream
 };
 
 /// Refuses edits that need all gradients; wraps at Phase::measure only read them.
@@ -53,7 +74,8 @@ void refuse_edits_of_gradients(const Recipe& recipe) {
 
 class OptimizerInBackward final : public Plugin {
  public:
-  void apply(Recipe& recipe, const Options&) override {
+  void apply(Recipe& recipe, const Options& options) override {
+    const bool beside = options.string("stream") == "side";
     recipe.on(Event::meta_initialized, Phase::optimizer, [&recipe](Run& run) {
       refuse_edits_of_gradients(recipe);
       const int64_t micro_batches = run.spec().train.accumulation;
@@ -61,9 +83,14 @@ class OptimizerInBackward final : public Plugin {
         run.note("optimizer_in_backward: the gradients of " + std::to_string(micro_batches) +
                  " micro-batches are accumulated before any is final, so all of them are kept");
     });
-    recipe.optimizer.wrap(Phase::optimizer, [](auto inner) {
-      return [inner](Run& run, std::span<Shard> shards) {
-        return std::make_unique<InBackward>(run, inner(run, shards));
+    recipe.on(Event::materialized, Phase::optimizer, [beside](Run& run) {
+      if (beside && form_of(run.device()) == at::kCPU)
+        throw Skip("optimizer_in_backward: stream = \"side\" needs a GPU; a CPU has no second stream",
+                   "leave this option out on a CPU");
+    });
+    recipe.optimizer.wrap(Phase::optimizer, [beside](auto inner) {
+      return [inner, beside](Run& run, std::span<Shard> shards) {
+        return std::make_unique<InBackward>(run, inner(run, shards), beside);
       };
     });
   }
@@ -75,5 +102,9 @@ OPTRUSH_PLUGIN(OptimizerInBackward, R"json({
   "summary": "each parameter is updated in the backward as soon as its gradient is final; the gradient is then freed",
   "doc": "Saves the memory of the gradients if a step has one micro-batch.",
   "conflicts": ["clip_grad_norm", "cuda_graphs"],
-  "options": []
+  "check": [{}, {"options": {"stream": "side"}}],
+  "options": [
+    {"name": "stream", "type": "string", "default": "compute", "choices": ["compute", "side"],
+     "doc": "stream of the updates on a GPU; compute: that of the backward; side: a second one beside it"}
+  ]
 })json");
