@@ -223,7 +223,7 @@ std::string disturbed_warning(const std::vector<DisturbedRound>& rounds, bool mo
     names.push_back("round " + std::to_string(each.round + 1) + " of " + name_in_text(each.row) + " (" +
                     fixed(each.speed, 2) + " times its speed in the other rounds)");
   }
-  return "The machine was disturbed in " + join(names) +
+  return "The machine was not steady in " + join(names) +
          ". The ratios and intervals of these rows depend on it. " +
          (more_rounds ? "Run more rounds (--resume --rounds N), or measure" : "Measure") +
          " again on a quiet machine.";

@@ -175,10 +175,20 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
 
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume,
                       std::vector<std::string>& notes) {
-  if (resume && has_report(folder)) check_arguments(folder, experiment);
-  if (resume || !has_report(folder)) return folder;
+  if (!has_report(folder)) return folder;
+  const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before);
+  if (resume) {
+    check_arguments(folder, experiment);
+    if (before > now)  // they would not count any more
+      throw UsageError(ErrorCode::conflict,
+                       "the report in '" + folder.string() + "' has " + counted(before, "round") +
+                           ", and this run asks for " + std::to_string(now) + " in all",
+                       "ask for " + std::to_string(before) +
+                           " rounds or more (--rounds), or use a different --label for fewer");
+    return folder;
+  }
   check_replaceable(folder, experiment);
-  if (const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before); before > now)
+  if (before > now)
     notes.push_back("warning: this replaces the report of " + counted(before, "round") + " in '" +
                     folder.string() + "' by one of " + counted(now, "round") +
                     "; a report with another --label is not replaced");

@@ -113,10 +113,11 @@ std::optional<PlannedValidation> forecast_validation(RunSetup& session, double s
   const std::vector<Batch> batches = shapes_of(session, rounds);
   validation.loss({batches.begin(), batches.begin() + made});
   costs.stop();
-  PlannedValidation found{.times = times_due(session.spec().validate.every, steps),
+  const int64_t due = times_due(session.spec().validate.every, steps);
+  PlannedValidation found{.times = only_epochs(train) ? std::nullopt : std::optional(due),
                           .positions = rounds * rows * train.seq_len,
                           .peak = static_cast<double>(simulated::peak().total())};
-  const auto times = static_cast<double>(found.times * rounds) / static_cast<double>(made * steps);
+  const auto times = static_cast<double>(due * rounds) / static_cast<double>(made * steps);
   if (step_flops > 0) found.flops = costs.total().flops() / step_flops * times;
   return found;
 } catch (const std::exception&) {

@@ -87,7 +87,27 @@ def states_have_their_planned_sizes():
     assert "as the last save of this machine" in optrush("run", "planned.lua", "--dry-run", "--label", "next")
 
 
+def epochs_alone_have_no_counts():
+    (work / "documents.jsonl").write_text("".join(json.dumps({"text": f"document {i}"}) + "\n" for i in range(40)))
+    (work / "planned.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment {
+  name = "epochs", model = rush.llama "nano", data = rush.documents "documents.jsonl", device = "cpu", threads = 1,
+  train = { micro_batch = 2, seq_len = 16, epochs = 20 },
+  validate = { every = 2, sequences = 3 },
+  save = { every = 2 },
+}
+exp:run { rounds = 1 }
+""")
+    text = optrush("run", "planned.lua", "--dry-run")
+    assert "states are saved until the last epoch ends, " in text, text
+    assert "validation: until the last epoch ends, each " in text, text
+    ((plan,),) = [shown["plans"] for shown in json.loads(optrush("run", "planned.lua", "--dry-run", "--json"))]
+    assert plan["saving"]["states"] is None and plan["validation"]["times"] is None, plan
+
+
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "planned.lua").write_text(SCRIPT)
     states_have_their_planned_sizes()
+    epochs_alone_have_no_counts()

@@ -45,7 +45,7 @@ TEST(DisturbedRounds, DifferFromOtherRoundsOfTheRowAndOtherRowsOfTheRound) {
   EXPECT_EQ(slow[0].row, "base");
   EXPECT_EQ(slow[0].round, 0);
   EXPECT_NEAR(slow[0].speed, 184.0 / 951, 0.02);
-  EXPECT_THAT(disturbed_warning(slow), HasSubstr("disturbed in round 1 of base (0.20 times its speed"));
+  EXPECT_THAT(disturbed_warning(slow), HasSubstr("not steady in round 1 of base (0.20 times its speed"));
   const auto quick = disturbed_rounds({steady, fast, measured("lucky", {100, 100, 250})});
   ASSERT_EQ(quick.size(), 1U);
   EXPECT_EQ(quick[0].round, 2);

@@ -129,9 +129,20 @@ TEST_F(Resume, MachinesOfAJobMayBeFewerButNotOthers) {
 
 TEST_F(Resume, SetsAsideRunsThatLeftTheExperiment) {
   run(experiment({"a", "b"}, 2));
-  run(experiment({"renamed"}, 1), resuming());
-  EXPECT_THAT(starts(), ElementsAre("01-renamed-r1", "00-base-drift"));
-  EXPECT_EQ(load_report(report()).runs.size(), 3);
+  run(experiment({"renamed"}, 2), resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-renamed-r1", "01-renamed-r2"));
+  EXPECT_EQ(load_report(report()).runs.size(), 5);
+}
+
+// Their runs would not count any more.
+TEST_F(Resume, RefusesFewerRounds) {
+  run(experiment({"a"}, 3));
+  const std::string why = error_of([&] { run(experiment({"a"}, 2), resuming()); });
+  EXPECT_THAT(why, HasSubstr("has 3 rounds, and this run asks for 2 in all"));
+  EXPECT_THAT(why, HasSubstr("ask for 3 rounds or more (--rounds)"));
+  EXPECT_EQ(load_report(report()).runs.size(), 7) << "nothing was set aside";
+  run(experiment({"a"}, 3), resuming());
+  EXPECT_THAT(starts(), IsEmpty());
 }
 
 TEST_F(Resume, RungWithAChangedPluginIsRunAgain) {
