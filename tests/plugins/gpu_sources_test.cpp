@@ -82,6 +82,9 @@ constexpr double kTolerance = sizeof(T) == 8   ? 1e-12
                               : sizeof(T) == 4 ? 2e-6
                                                : 1.0 / 128;
 
+/// The largest block of the loss; the host's threads have no limit of registers.
+constexpr int kLossThreads = 1024;
+
 template <class T, int N, bool gradient = true, bool capped = false>
 void check_loss(int width, unsigned int threads) {
   SCOPED_TRACE("width " + std::to_string(width) + ", type of " + std::to_string(sizeof(T)) + " bytes");
@@ -93,8 +96,8 @@ void check_loss(int width, unsigned int threads) {
   const long long labels[kRows] = {width - 1, kIgnored, width / 2};
   Memory<loss::Wide<T>> losses(kRows);
   launch(kRows, {threads, 1, 1}, [&] {
-    loss::cross_entropy<T, N, gradient, capped>(logits.data(), labels, losses.data(), width, stride, kIgnored,
-                                                kSoftCap);
+    loss::cross_entropy<T, N, gradient, capped, kLossThreads, 1>(logits.data(), labels, losses.data(), width,
+                                                                 stride, kIgnored, kSoftCap);
   });
   Numbers expected = given, expected_losses(kRows, 0.0);
   for (int row = 0; row < kRows; ++row) {
@@ -133,8 +136,8 @@ TEST(GpuSources, WrongLabelGivesNaNInItsRowAlone) {
     const long long labels[kRows] = {5, wrong, kWidth - 1};
     Memory<float> losses(kRows);
     launch(kRows, {64, 1, 1}, [&] {
-      loss::cross_entropy<float, 1, true, false>(logits.data(), labels, losses.data(), kWidth, kWidth,
-                                                 kIgnored, 0);
+      loss::cross_entropy<float, 1, true, false, kLossThreads, 1>(logits.data(), labels, losses.data(),
+                                                                  kWidth, kWidth, kIgnored, 0);
     });
     const Numbers gradient = logits.numbers(), of_rows = losses.numbers();
     for (int row = 0; row < kRows; ++row) {
@@ -343,8 +346,8 @@ TEST(GpuSources, NumbersThatAreNotFiniteStayVisible) {
       Memory<float> logits(given), losses(2);
       const long long labels[2] = {5, 5};
       launch(2, {64, 1, 1}, [&] {
-        loss::cross_entropy<float, 4, true, false>(logits.data(), labels, losses.data(), kWidth, kStride,
-                                                   -100, 0);
+        loss::cross_entropy<float, 4, true, false, kLossThreads, 1>(logits.data(), labels, losses.data(),
+                                                                    kWidth, kStride, -100, 0);
       });
       // A logit of -inf is a probability of 0.
       const bool hidden = value < 0;

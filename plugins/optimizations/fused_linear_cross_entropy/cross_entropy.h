@@ -32,8 +32,17 @@ namespace gpu {
 /// On the current stream of the current device. Always the same sums, so always the same bits.
 void cross_entropy(const CrossEntropy&);
 
+/// Threads of a block, and blocks of a multiprocessor that the registers of a thread leave room for.
+struct BlockShape {
+  int64_t threads, blocks;
+};
+/// Blocks of 512 threads, two or three on a multiprocessor, would load while others reduce. But more rows
+/// would be between their two reads: 264 rows of 128,256 logits in bf16 are 68 MB, and an H100's L2 cache has
+/// 50. Hardware counters decide.
+inline constexpr BlockShape kBlockShape{.threads = 1024, .blocks = 1};
+
 const GpuProgram& cross_entropy_program();
 /// `lanes` numbers a load; above 1 a row may be followed by up to lanes - 1 numbers that do not count.
-std::string cross_entropy_name(Type, int64_t lanes, bool gradient, bool capped);
+std::string cross_entropy_name(Type, int64_t lanes, bool gradient, bool capped, BlockShape = kBlockShape);
 }  // namespace gpu
 }  // namespace optrush::fused

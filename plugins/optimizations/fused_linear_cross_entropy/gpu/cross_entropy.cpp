@@ -9,8 +9,8 @@
 
 namespace optrush::fused {
 namespace {
-/// Have the same layout as in the kernel.
-constexpr int64_t kThreads = 1024, kTogether = 4;
+/// The same number as in the kernel.
+constexpr int64_t kTogether = 4;
 }  // namespace
 
 const GpuProgram& gpu::cross_entropy_program() {
@@ -18,8 +18,8 @@ const GpuProgram& gpu::cross_entropy_program() {
   return program;
 }
 
-std::string gpu::cross_entropy_name(Type type, int64_t lanes, bool gradient, bool capped) {
-  return instance("cross_entropy", type, lanes, gradient, capped);
+std::string gpu::cross_entropy_name(Type type, int64_t lanes, bool gradient, bool capped, BlockShape shape) {
+  return instance("cross_entropy", type, lanes, gradient, capped, shape.threads, shape.blocks);
 }
 
 void gpu::cross_entropy(const CrossEntropy& p) {
@@ -30,7 +30,8 @@ void gpu::cross_entropy(const CrossEntropy& p) {
   const int64_t wanted = lanes({p.type}, p.stride, {p.logits});
   const int64_t together = (p.width + wanted - 1) / wanted * wanted <= p.stride ? wanted : 1;
   const int64_t each = together * kTogether;
-  const int64_t threads = std::clamp<int64_t>(((p.width + each - 1) / each + 31) / 32 * 32, 32, kThreads);
+  const int64_t threads =
+      std::clamp<int64_t>(((p.width + each - 1) / each + 31) / 32 * 32, 32, kBlockShape.threads);
   cross_entropy_program()
       .kernel(cross_entropy_name(p.type, together, p.gradient, p.soft_cap != 0))
       .launch({.blocks = {p.rows, 1, 1}, .threads = {threads, 1, 1}}, p.logits, p.labels, p.losses,

@@ -30,12 +30,12 @@ struct Cap<W, true> {
   }
 };
 
-constexpr int kThreads = 1024;
 /// The number of packs that a thread loads at the same time.
 constexpr int kTogether = 4;
 
-template <class T, int N, bool gradient, bool capped>
-__global__ void __launch_bounds__(kThreads, 1)
+/// At most `threads` threads a block, and registers for `blocks` blocks on a multiprocessor.
+template <class T, int N, bool gradient, bool capped, int threads, int blocks>
+__global__ void __launch_bounds__(threads, blocks)
     cross_entropy(T* logits, const long long* __restrict__ labels, Wide<T>* __restrict__ losses, int width,
                   long long stride, long long ignored, double soft_cap) {
   using W = Wide<T>;
@@ -44,14 +44,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   const W lowest = sizeof(W) == 8 ? W(-1.7e308) : W(-3.4e38f);
   T* row = logits + blockIdx.x * stride;
   const long long label = labels[blockIdx.x];
-  const bool counts = label != ignored;
+  const bool counts = label != ignored, known = label >= 0 && label < width;
   const int hop = static_cast<int>(blockDim.x) * N, first = static_cast<int>(threadIdx.x) * N;
   const int last = (width + hop * kTogether - 1) / (hop * kTogether) * (hop * kTogether) - hop * kTogether + first;
+  // A wrong label gives a loss and gradients that are not numbers. A trap would end every kernel of the process.
+  const W of_label = known ? cap(widen(row[label])) : W(nan(""));
   W all = 0;
   if (counts) {
-    // A wrong label gives a loss and gradients that are not numbers. A trap would end every kernel of the process.
-    const bool known = label >= 0 && label < width;
-    const W of_label = known ? cap(widen(row[label])) : W(nan(""));
     W top = lowest, sum = 0;
     for (int start = first; start <= last; start += hop * kTogether) {
       Numbers packs[kTogether];
@@ -99,11 +98,16 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
           for (int j = 0; j < N; ++j) {
             const W logit = cap(values[j]);
-            values[j] = (exponential(logit - all) - (column + j == label ? W(1) : W(0))) * cap.slope(logit);
+            values[j] = exponential(logit - all) * cap.slope(logit);
           }
         }
         store(row + column, values);
       }
+    }
+    // The thread that stored the label's column stores it again, minus 1. So no number is compared with the label.
+    if (known && label / N % blockDim.x == threadIdx.x) {
+      const W at_label[1] = {(exponential(of_label - all) - 1) * cap.slope(of_label)};
+      store(row + label, at_label);
     }
   }
 }
