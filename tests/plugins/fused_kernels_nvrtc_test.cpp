@@ -75,6 +75,7 @@ std::vector<Instance> every_kernel() {
         for (const bool capped : {false, true})
           all.push_back(
               {&gpu::cross_entropy_program(), gpu::cross_entropy_name(type, lanes, gradient, capped), fast});
+      all.push_back({&gpu::rescale_program(), gpu::rescale_name(type, lanes), fast});
       for (const int64_t blocks : {2, 3})
         all.push_back({&gpu::cross_entropy_program(),
                        gpu::cross_entropy_name(type, lanes, true, false, {.threads = 512, .blocks = blocks}),

@@ -24,18 +24,21 @@ struct LossForm {
 
 /// The sum of the cross entropies of x Wᵀ against labels, with the requested gradients: outputs {the sum},
 /// saved {the gradient of x, the gradient of the weight}, each if requested. x (.., D), labels (..) with -100
-/// ignored, weight (V, D) of x's type.
+/// ignored, weight (V, D) of x's type. `factor`: of the gradients, (), fp64, on x's device; undefined: 1.
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                            const LossForm&);
+                                            const LossForm&, const Tensor& factor = {});
 
 /// The same as ATen calls, for a tracer and for devices without a kernel. If ranks split the vocabulary,
 /// `weight` has the rows of this rank, the sum is over the whole vocabulary, and the gradients are the
 /// gradients of this part.
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
                                                          const Tensor& weight, const LossForm&,
-                                                         const std::optional<VocabularyPart>& part = {});
+                                                         const std::optional<VocabularyPart>& part = {},
+                                                         const Tensor& factor = {});
 
-/// The same as a pair: inputs x, labels, weight. Its backward only multiplies, in place unless it is traced,
-/// so it can run only once. An unneeded gradient is not computed.
+/// The same as a pair: inputs x, labels, weight and, if it is known, the gradient that the backward will get,
+/// as the `factor`. The backward multiplies by that gradient, or by its quotient with the factor, in place
+/// unless it is traced, so it can run only once. If they are equal, it does nothing. An unneeded gradient is
+/// not computed.
 Differentiable make_loss_function(const LossForm&, const std::optional<VocabularyPart>& part = {});
 }  // namespace optrush

@@ -6,11 +6,13 @@
 #include "cross_entropy_cu.h"
 #include "kernel_parts/gpu_instance.h"
 #include "optrush/error.h"
+#include "rescale_cu.h"
 
 namespace optrush::fused {
 namespace {
 /// The same number as in the kernel.
 constexpr int64_t kTogether = 4;
+constexpr int64_t kRescaleThreads = 256, kRescaleBlocks = 1024;
 }  // namespace
 
 const GpuProgram& gpu::cross_entropy_program() {
@@ -35,6 +37,23 @@ void gpu::cross_entropy(const CrossEntropy& p) {
   cross_entropy_program()
       .kernel(cross_entropy_name(p.type, together, p.gradient, p.soft_cap != 0))
       .launch({.blocks = {p.rows, 1, 1}, .threads = {threads, 1, 1}}, p.logits, p.labels, p.losses,
-              static_cast<int>(p.width), p.stride, kIgnored, p.soft_cap);
+              static_cast<int>(p.width), p.stride, kIgnored, p.soft_cap, p.factor);
+}
+
+const GpuProgram& gpu::rescale_program() {
+  static const GpuProgram program(source("rescale.cu", kRescaleCu));
+  return program;
+}
+
+std::string gpu::rescale_name(Type type, int64_t lanes) { return instance("rescale", type, lanes); }
+
+void gpu::rescale(const Rescale& p) {
+  if (p.count == 0) return;
+  const int64_t together = lanes({p.type}, p.count, {p.numbers}), each = kRescaleThreads * together;
+  rescale_program()
+      .kernel(rescale_name(p.type, together))
+      .launch({.blocks = {std::min((p.count + each - 1) / each, kRescaleBlocks), 1, 1},
+               .threads = {kRescaleThreads, 1, 1}},
+              p.numbers, p.gradient, p.factor, p.count);
 }
 }  // namespace optrush::fused

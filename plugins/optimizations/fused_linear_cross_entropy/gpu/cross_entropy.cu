@@ -37,7 +37,7 @@ constexpr int kTogether = 4;
 template <class T, int N, bool gradient, bool capped, int threads, int blocks>
 __global__ void __launch_bounds__(threads, blocks)
     cross_entropy(T* logits, const long long* __restrict__ labels, Wide<T>* __restrict__ losses, int width,
-                  long long stride, long long ignored, double soft_cap) {
+                  long long stride, long long ignored, double soft_cap, const double* __restrict__ factor) {
   using W = Wide<T>;
   const Cap<W, capped> cap(soft_cap);
   using Numbers = Pack<T, N>;
@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(threads, blocks)
     losses[blockIdx.x] = 0;
   }
   if constexpr (gradient) {
+    const W times = factor == nullptr ? W(1) : W(*factor);
     for (int start = last; start >= 0; start -= hop * kTogether) {
       Numbers packs[kTogether];
 #pragma unroll
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(threads, blocks)
 #pragma unroll
           for (int j = 0; j < N; ++j) {
             const W logit = cap(values[j]);
-            values[j] = exponential(logit - all) * cap.slope(logit);
+            values[j] = exponential(logit - all) * cap.slope(logit) * times;
           }
         }
         store(row + column, values);
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(threads, blocks)
     }
     // The thread that stored the label's column stores it again, minus 1. So no number is compared with the label.
     if (known && label / N % blockDim.x == threadIdx.x) {
-      const W at_label[1] = {(exponential(of_label - all) - 1) * cap.slope(of_label)};
+      const W at_label[1] = {(exponential(of_label - all) - 1) * cap.slope(of_label) * times};
       store(row + label, at_label);
     }
   }
