@@ -34,7 +34,7 @@ Problem random_problem(at::ScalarType dtype = at::kDouble) {
 }
 
 TEST(FusedLinearCrossEntropy, EqualsThePlainLossAndGradientsAtEveryChunk) {
-  for (const int64_t chunk : {0, 1, 3, 14, 100})
+  for (const int64_t chunk : {kAllTokens, int64_t{0}, int64_t{1}, int64_t{3}, int64_t{14}, int64_t{100}})
     for (const double soft_cap : {0.0, 2.0}) {
       SCOPED_TRACE(std::to_string(chunk) + ", soft cap " + std::to_string(soft_cap));
       const Differentiable op = make_loss_function({.chunk = chunk, .soft_cap = soft_cap});
@@ -95,7 +95,7 @@ TEST(FusedLinearCrossEntropy, TracedOperatorsEqualTheKernel) {
 TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
   // 400 tokens push in the same direction. The gradient of the matrix is about 80,000, which overflows fp16.
   const Tensor x = at::full({400, 1}, 400.0, at::kHalf), weight = at::zeros({2, 1}, at::kHalf);
-  for (const int64_t chunk : {0, 100}) {
+  for (const int64_t chunk : {kAllTokens, int64_t{0}, int64_t{100}}) {
     const auto saved =
         make_loss_function({.chunk = chunk})->forward({x, at::zeros({400}, at::kLong), weight}).saved;
     EXPECT_NEAR(saved.at(1)[1].item<double>(), 80000, 100);
@@ -115,10 +115,27 @@ TEST(FusedLinearCrossEntropy, IsBitReproducible) {
 }
 
 TEST(FusedLinearCrossEntropy, NoTokensGiveZeroLoss) {
-  const auto result =
-      make_loss_function({})->forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
-  EXPECT_EQ(result.outputs[0].item<double>(), 0);
-  EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
+  for (const int64_t chunk : {int64_t{0}, kAllTokens}) {
+    const auto result = make_loss_function({.chunk = chunk})
+                            ->forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
+    EXPECT_EQ(result.outputs[0].item<double>(), 0);
+    EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
+  }
+}
+
+TEST(FusedLinearCrossEntropy, OneChunkSumsNoGradientInFp32) {
+  const at::Device gpu = simulated::open(at::kCUDA);
+  const auto options = at::TensorOptions(at::kBFloat16).device(gpu);
+  const Tensors in = {at::empty({2, 64, 32}, options), at::empty({2, 64}, options.dtype(at::kLong)),
+                      at::empty({500, 32}, options)};
+  for (const int64_t chunk : {int64_t{64}, kAllTokens}) {
+    const Params none{};
+    StepCosts costs(none, gpu);
+    costs.enter(Bucket::forward);
+    make_loss_function({.chunk = chunk})->forward(in);
+    costs.stop();
+    EXPECT_EQ(costs.total().launches, chunk == kAllTokens ? 3 + 1 + 1 : 2 * (3 + 1) + 2);
+  }
 }
 
 TEST(FusedLinearCrossEntropy, ALabelBeyondTheVocabularyIsAnError) {

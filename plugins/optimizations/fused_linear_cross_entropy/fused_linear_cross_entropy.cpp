@@ -27,7 +27,8 @@ class FusedLinearCrossEntropy final : public Plugin {
         [this, chunk = options.integer("chunk")](const Module& module) -> Ops::HeadLoss::Fn {
           const Param* weight = module.params.at(0);
           ModulePairs& pairs = sites_.emplace_back();
-          return [this, &pairs, weight, chunk](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
+          return [this, &pairs, weight, chunk](const Tensor& x, const Batch& batch,
+                                               const Ops::HeadParts& parts) {
             // Made at the first call: only then it is known whether ranks split the vocabulary.
             if (!pairs.trains) {
               LossForm form{
@@ -69,7 +70,7 @@ OPTRUSH_PLUGIN(FusedLinearCrossEntropy, R"json({
   "summary": "loss and gradient computed in chunks of tokens, without the full logits",
   "check": [{"options": {"chunk": 20}}],
   "options": [
-    {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
-     "doc": "tokens per chunk; 0: chunks of 64 MiB of logits on a CPU, and on a GPU of 1 GiB, or of 4096 tokens if those take at most 2 GiB"}
+    {"name": "chunk", "type": "integer", "default": 0, "min": -1, "max": 1073741824,
+     "doc": "tokens per chunk; 0: chunks of 64 MiB of logits on a CPU, and on a GPU of 1 GiB, or of 4096 tokens if those take at most 2 GiB; -1: all tokens of a micro-batch"}
   ]
 })json");

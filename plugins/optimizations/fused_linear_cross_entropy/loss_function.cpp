@@ -25,6 +25,7 @@ int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// `width`: entries of the vocabulary on this rank.
 int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t width, int64_t tokens) {
+  if (chunk == kAllTokens) return tokens;
   if (chunk > 0) return std::min(chunk, tokens);
   return automatic_chunk(width * weight.element_size(), tokens, form_of(weight));
 }

@@ -15,9 +15,12 @@ struct LossGradients {
 /// x leaves multiprocessors idle. `tokens` are cut evenly, so that the last chunk is not small.
 int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType);
 
+/// LossForm::chunk: all rows at once, so that the gradient of the weight is one product.
+inline constexpr int64_t kAllTokens = -1;
+
 /// The form of a loss.
 struct LossForm {
-  int64_t chunk = 0;          ///< rows of logits that exist at a time; 0: automatic
+  int64_t chunk = 0;          ///< rows of logits that exist at a time; 0: automatic; kAllTokens
   LossGradients wanted = {};  ///< made in the forward
   double soft_cap = 0;        ///< logits are soft_cap tanh(x Wᵀ / soft_cap); 0: x Wᵀ
 };
