@@ -75,6 +75,11 @@ std::vector<Instance> every_kernel() {
         for (const bool capped : {false, true})
           all.push_back(
               {&gpu::cross_entropy_program(), gpu::cross_entropy_name(type, lanes, gradient, capped), fast});
+      all.push_back({&gpu::rescale_program(), gpu::rescale_name(type, lanes), fast});
+      for (const int64_t blocks : {2, 3})
+        all.push_back({&gpu::cross_entropy_program(),
+                       gpu::cross_entropy_name(type, lanes, true, false, {.threads = 512, .blocks = blocks}),
+                       fast, 65536 / 512 / static_cast<int>(blocks)});
     }
     all.push_back({&gpu::norm_program(), gpu::sum_weight_parts_name(type, type)});
     add_delta_net_rows(all, type);

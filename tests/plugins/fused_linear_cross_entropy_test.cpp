@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "fused_loss_cases.h"
 #include "measure/memory.h"
 #include "measure/step_costs.h"
+#include "recipe/call_observer.h"
 #include "simulated/device.h"
 #include "support/error_of.h"
 #include "support/gradcheck.h"
@@ -30,7 +34,7 @@ Problem random_problem(at::ScalarType dtype = at::kDouble) {
 }
 
 TEST(FusedLinearCrossEntropy, EqualsThePlainLossAndGradientsAtEveryChunk) {
-  for (const int64_t chunk : {0, 1, 3, 14, 100})
+  for (const int64_t chunk : {kAllTokens, int64_t{0}, int64_t{1}, int64_t{3}, int64_t{14}, int64_t{100}})
     for (const double soft_cap : {0.0, 2.0}) {
       SCOPED_TRACE(std::to_string(chunk) + ", soft cap " + std::to_string(soft_cap));
       const Differentiable op = make_loss_function({.chunk = chunk, .soft_cap = soft_cap});
@@ -91,7 +95,7 @@ TEST(FusedLinearCrossEntropy, TracedOperatorsEqualTheKernel) {
 TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
   // 400 tokens push in the same direction. The gradient of the matrix is about 80,000, which overflows fp16.
   const Tensor x = at::full({400, 1}, 400.0, at::kHalf), weight = at::zeros({2, 1}, at::kHalf);
-  for (const int64_t chunk : {0, 100}) {
+  for (const int64_t chunk : {kAllTokens, int64_t{0}, int64_t{100}}) {
     const auto saved =
         make_loss_function({.chunk = chunk})->forward({x, at::zeros({400}, at::kLong), weight}).saved;
     EXPECT_NEAR(saved.at(1)[1].item<double>(), 80000, 100);
@@ -111,10 +115,27 @@ TEST(FusedLinearCrossEntropy, IsBitReproducible) {
 }
 
 TEST(FusedLinearCrossEntropy, NoTokensGiveZeroLoss) {
-  const auto result =
-      make_loss_function({})->forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
-  EXPECT_EQ(result.outputs[0].item<double>(), 0);
-  EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
+  for (const int64_t chunk : {int64_t{0}, kAllTokens}) {
+    const auto result = make_loss_function({.chunk = chunk})
+                            ->forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
+    EXPECT_EQ(result.outputs[0].item<double>(), 0);
+    EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
+  }
+}
+
+TEST(FusedLinearCrossEntropy, OneChunkSumsNoGradientInFp32) {
+  const at::Device gpu = simulated::open(at::kCUDA);
+  const auto options = at::TensorOptions(at::kBFloat16).device(gpu);
+  const Tensors in = {at::empty({2, 64, 32}, options), at::empty({2, 64}, options.dtype(at::kLong)),
+                      at::empty({500, 32}, options)};
+  for (const int64_t chunk : {int64_t{64}, kAllTokens}) {
+    const Params none{};
+    StepCosts costs(none, gpu);
+    costs.enter(Bucket::forward);
+    make_loss_function({.chunk = chunk})->forward(in);
+    costs.stop();
+    EXPECT_EQ(costs.total().launches, chunk == kAllTokens ? 3 + 1 + 1 : 2 * (3 + 1) + 2);
+  }
 }
 
 TEST(FusedLinearCrossEntropy, ALabelBeyondTheVocabularyIsAnError) {
@@ -150,6 +171,79 @@ TEST(FusedLinearCrossEntropy, GpuFormMovesSixBytesPerBf16LogitWithoutHostWaits) 
   constexpr double kKernel = 6.0 * kTokens * kVocabulary + 12.0 * kTokens;
   constexpr double kRest = 4.0 * kTokens + 4 + 6.0 * kVocabulary * kWidth;
   EXPECT_DOUBLE_EQ(cost.elementwise_bytes, kKernel + kRest);
+}
+
+/// Two products of 0.3 differ from one if they are rounded, so equal bits show that none was made.
+TEST(FusedLinearCrossEntropy, AKnownGradientIsMultipliedInTheKernel) {
+  const auto [x, labels, weight] = random_problem(at::kBFloat16);
+  const Differentiable op = make_loss_function({.chunk = 14});
+  const Tensor factor = at::full({}, 0.3, at::kDouble);
+  const auto made = op->forward({x.detach(), labels, weight.detach(), factor});
+  const Tensors before = {made.saved[0].clone(), made.saved[1].clone()};
+  const Tensors same = op->backward(made.saved, {at::full({}, 0.3, at::kFloat)});
+  ASSERT_EQ(same.size(), 4U);
+  EXPECT_TRUE(at::equal(same[0], before[0]) && at::equal(same[2], before[1]));
+  const Tensors twice = op->backward(made.saved, {at::full({}, 0.6F, at::kFloat)});
+  EXPECT_TRUE(at::equal(twice[0], before[0] * 2) && at::equal(twice[2], before[1] * 2));
+}
+
+TEST(FusedLinearCrossEntropy, GpuFormReadsNoGradientAgainIfTheFactorIsKnown) {
+  const at::Device gpu = simulated::open(at::kCUDA);
+  const auto options = at::TensorOptions(at::kBFloat16).device(gpu);
+  Tensors in = {at::empty({2, 64, 32}, options), at::empty({2, 64}, options.dtype(at::kLong)),
+                at::empty({500, 32}, options)};
+  const Tensor gradient = at::empty({}, options.dtype(at::kFloat));
+  const Differentiable op = make_loss_function({});
+  for (const bool known : {false, true}) {
+    if (known) in.push_back(at::empty({}, options.dtype(at::kDouble)));
+    const auto saved = op->forward(in).saved;
+    const Params none{};
+    StepCosts costs(none, gpu);
+    costs.enter(Bucket::backward);
+    op->backward(saved, {gradient});
+    costs.stop();
+    EXPECT_EQ(costs.total().launches, 2);
+    EXPECT_EQ(costs.total().host_waits, 0);
+    const double numbers = 2 * 64 * 32 + 500 * 32;
+    EXPECT_DOUBLE_EQ(costs.total().elementwise_bytes, known ? 2 * (4 + 8) : 2 * 4 + 2 * 2 * numbers);
+  }
+}
+
+/// Of each head's loss in training: whether the gradient that the forward expected is the one that came.
+std::vector<bool> expected_gradients(std::vector<PluginUse> plugins) {
+  plugins.push_back({"fused_linear_cross_entropy", Json::object()});
+  Tensor factor;
+  std::vector<bool> found;
+  const CallObserver observer([&](const Differentiable& op, const Tensors& inputs) {
+    if (op->name == "linear_cross_entropy") factor = inputs.size() > 3 ? inputs[3] : Tensor();
+  });
+  Trained trained(nano_spec(plugins), [&](Recipe& recipe) {
+    recipe.ops.head_loss.wrap(Phase::measure, [&](const Ops::HeadLoss::Fn& inner, const Module&) {
+      return [&, inner](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
+        Tensor loss = inner(x, batch, parts);
+        if (loss.requires_grad())
+          loss.register_hook([&, factor](const Tensor& gradient) {
+            found.push_back(factor.defined() && at::equal(gradient, factor.to(gradient.scalar_type())));
+          });
+        return loss;
+      };
+    });
+  });
+  trained.train();
+  return found;
+}
+
+TEST(FusedLinearCrossEntropy, TheGradientOfARunIsKnownBeforeItsForward) {
+  const std::vector<PluginUse> stacks[] = {
+      {},
+      {{"mixed_precision", Json::object()}},
+      {{"mixed_precision", {{"dtype", "fp16"}}}},
+      {{"gradient_accumulation", {{"steps", 2}}}, {"bf16_weights", Json::object()}}};
+  for (const auto& stack : stacks) {
+    const auto found = expected_gradients(stack);
+    EXPECT_GE(found.size(), 3U);
+    EXPECT_TRUE(std::ranges::all_of(found, std::identity()));
+  }
 }
 
 TEST(FusedLinearCrossEntropy, ChunksFillTheDeviceAndAreBoundedInBytes) {

@@ -2,6 +2,7 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -24,7 +25,7 @@ struct LossCase {
 };
 
 /// Compares the pair on `device` with the plain form in fp64 on the same numbers: the loss and both
-/// gradients.
+/// gradients, with an initial gradient that is known, unknown, or not the one that was expected.
 inline void expect_plain_loss(const LossCase& given, at::Device device = at::kCPU) {
   const auto& [type, tolerance, vocabulary, chunk, soft_cap] = given;
   SCOPED_TRACE(std::string(c10::toString(type)) + ", vocabulary " + std::to_string(vocabulary) + ", chunk " +
@@ -40,15 +41,24 @@ inline void expect_plain_loss(const LossCase& given, at::Device device = at::kCP
   const Tensor expected = plain::cross_entropy_sum(logits, labels);
   expected.backward();
 
-  const Tensor there = x.detach().to(device).requires_grad_();
-  const Tensor weight_there = weight.detach().to(device).requires_grad_();
   const Differentiable op = make_loss_function({.chunk = chunk, .soft_cap = soft_cap});
-  const Tensor loss = call(op, {there, labels.to(device), weight_there}).at(0);
-  loss.backward();
-  EXPECT_EQ(loss.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);
-  EXPECT_NEAR(loss.item<double>(), expected.item<double>(), tolerance * expected.item<double>());
-  EXPECT_LE(apart(there.grad(), wide_x.grad()), 2 * tolerance);
-  EXPECT_LE(apart(weight_there.grad(), wide_weight.grad()), 2 * tolerance);
+  struct Gradient {
+    std::optional<double> known;  // before the forward
+    double is;
+  };
+  for (const Gradient& gradient : {Gradient{{}, 1}, Gradient{0.3, 0.3}, Gradient{0.3, 0.7}}) {
+    const Tensor there = x.detach().to(device).requires_grad_();
+    const Tensor weight_there = weight.detach().to(device).requires_grad_();
+    Tensors in = {there, labels.to(device), weight_there};
+    if (gradient.known)
+      in.push_back(at::full({}, *gradient.known, at::TensorOptions(at::kDouble).device(device)));
+    const Tensor loss = call(op, in).at(0);
+    loss.backward(at::full_like(loss, gradient.is));
+    EXPECT_EQ(loss.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);
+    EXPECT_NEAR(loss.item<double>(), expected.item<double>(), tolerance * expected.item<double>());
+    EXPECT_LE(apart(there.grad(), wide_x.grad() * gradient.is), 2 * tolerance);
+    EXPECT_LE(apart(weight_there.grad(), wide_weight.grad() * gradient.is), 2 * tolerance);
+  }
 }
 
 inline constexpr std::pair<at::ScalarType, double> kLossTypes[] = {

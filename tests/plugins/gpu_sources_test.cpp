@@ -14,6 +14,9 @@ namespace {
 namespace loss {
 #include "fused_linear_cross_entropy/gpu/cross_entropy.cu"
 }
+namespace scale {
+#include "fused_linear_cross_entropy/gpu/rescale.cu"
+}
 namespace norms {
 #include "fused_kernels/gpu/norm.cu"
 }
@@ -82,8 +85,11 @@ constexpr double kTolerance = sizeof(T) == 8   ? 1e-12
                               : sizeof(T) == 4 ? 2e-6
                                                : 1.0 / 128;
 
+/// The largest block of the loss; the host's threads have no limit of registers.
+constexpr int kLossThreads = 1024;
+
 template <class T, int N, bool gradient = true, bool capped = false>
-void check_loss(int width, unsigned int threads) {
+void check_loss(int width, unsigned int threads, const double* factor = nullptr) {
   SCOPED_TRACE("width " + std::to_string(width) + ", type of " + std::to_string(sizeof(T)) + " bytes");
   constexpr int kRows = 3, kIgnored = -100;
   constexpr double kSoftCap = 3;
@@ -93,8 +99,8 @@ void check_loss(int width, unsigned int threads) {
   const long long labels[kRows] = {width - 1, kIgnored, width / 2};
   Memory<loss::Wide<T>> losses(kRows);
   launch(kRows, {threads, 1, 1}, [&] {
-    loss::cross_entropy<T, N, gradient, capped>(logits.data(), labels, losses.data(), width, stride, kIgnored,
-                                                kSoftCap);
+    loss::cross_entropy<T, N, gradient, capped, kLossThreads, 1>(logits.data(), labels, losses.data(), width,
+                                                                 stride, kIgnored, kSoftCap, factor);
   });
   Numbers expected = given, expected_losses(kRows, 0.0);
   for (int row = 0; row < kRows; ++row) {
@@ -114,9 +120,9 @@ void check_loss(int width, unsigned int threads) {
     if (counts) expected_losses[static_cast<size_t>(row)] = log_sum - begin[labels[row]];
     for (int i = 0; i < width && gradient; ++i)
       expected[static_cast<size_t>(row * stride + i)] =
-          counts
-              ? (std::exp(begin[i] - log_sum) - (i == labels[row] ? 1 : 0)) * slopes[static_cast<size_t>(i)]
-              : 0;
+          counts ? (std::exp(begin[i] - log_sum) - (i == labels[row] ? 1 : 0)) *
+                       slopes[static_cast<size_t>(i)] * (factor == nullptr ? 1 : *factor)
+                 : 0;
   }
   expect_near(losses.numbers(), expected_losses, sizeof(T) == 8 ? 1e-12 : 2e-6);
   Numbers got = logits.numbers();
@@ -133,8 +139,8 @@ TEST(GpuSources, WrongLabelGivesNaNInItsRowAlone) {
     const long long labels[kRows] = {5, wrong, kWidth - 1};
     Memory<float> losses(kRows);
     launch(kRows, {64, 1, 1}, [&] {
-      loss::cross_entropy<float, 1, true, false>(logits.data(), labels, losses.data(), kWidth, kWidth,
-                                                 kIgnored, 0);
+      loss::cross_entropy<float, 1, true, false, kLossThreads, 1>(logits.data(), labels, losses.data(),
+                                                                  kWidth, kWidth, kIgnored, 0, nullptr);
     });
     const Numbers gradient = logits.numbers(), of_rows = losses.numbers();
     for (int row = 0; row < kRows; ++row) {
@@ -143,6 +149,39 @@ TEST(GpuSources, WrongLabelGivesNaNInItsRowAlone) {
         ASSERT_EQ(std::isnan(gradient[static_cast<size_t>(row * kWidth + i)]), row == 1) << row << " " << i;
     }
   }
+}
+
+TEST(GpuSources, GradientOfTheLossTimesAFactor) {
+  const double factor = 0.3;
+  check_loss<float, 4>(131, 64, &factor);
+  check_loss<double, 2, true, true>(131, 32, &factor);
+  check_loss<__nv_bfloat16, 8>(131, 32, &factor);
+}
+
+/// Numbers that were made with the gradient keep their bits; others are multiplied.
+template <class T, int N>
+void check_rescaling(unsigned int blocks) {
+  constexpr size_t kCount = 264;
+  const double factor = 0.3;
+  Memory<T> numbers(random_numbers(kCount, 1));
+  const Numbers given = numbers.numbers();
+  Numbers expected = given;
+  for (const double gradient : {0.3, 0.7}) {
+    const auto wide = static_cast<scale::Wide<T>>(gradient);
+    launch(blocks, {64, 1, 1},
+           [&] { scale::rescale<T, N>(numbers.data(), &wide, &factor, static_cast<long long>(kCount)); });
+    if (gradient != factor)
+      for (double& each : expected) each *= gradient / factor;
+    expect_near(numbers.numbers(), expected, gradient == factor ? 0 : kTolerance<T>);
+  }
+}
+
+TEST(GpuSources, NumbersTimesTheGradientOverTheFactor) {
+  check_rescaling<float, 4>(1);
+  check_rescaling<float, 1>(2);
+  check_rescaling<double, 2>(3);
+  check_rescaling<__nv_bfloat16, 8>(1);
+  check_rescaling<__half, 8>(2);
 }
 
 TEST(GpuSources, LossAndGradientInPlace) {
@@ -343,8 +382,8 @@ TEST(GpuSources, NumbersThatAreNotFiniteStayVisible) {
       Memory<float> logits(given), losses(2);
       const long long labels[2] = {5, 5};
       launch(2, {64, 1, 1}, [&] {
-        loss::cross_entropy<float, 4, true, false>(logits.data(), labels, losses.data(), kWidth, kStride,
-                                                   -100, 0);
+        loss::cross_entropy<float, 4, true, false, kLossThreads, 1>(logits.data(), labels, losses.data(),
+                                                                    kWidth, kStride, -100, 0, nullptr);
       });
       // A logit of -inf is a probability of 0.
       const bool hidden = value < 0;

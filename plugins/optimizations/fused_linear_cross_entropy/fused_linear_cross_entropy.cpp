@@ -6,6 +6,7 @@
 // the logits are the largest tensor of a step; the matmuls are the same. It does not pay with a small
 // vocabulary: each chunk adds to the gradient of the matrix. The forward computes the gradients, so an
 // evaluation should run without them.
+#include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
 #include <deque>
@@ -20,11 +21,14 @@ using namespace optrush;
 class FusedLinearCrossEntropy final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
+    recipe.loss_gradient.wrap(Phase::gradients, [this](auto inner) { return root_ = inner; },
+                              {.trace = Trace::aten, .capturable = true, .predictable = true});
     recipe.ops.head_loss.replace_each(
         [this, chunk = options.integer("chunk")](const Module& module) -> Ops::HeadLoss::Fn {
           const Param* weight = module.params.at(0);
           ModulePairs& pairs = sites_.emplace_back();
-          return [&pairs, weight, chunk](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
+          return [this, &pairs, weight, chunk](const Tensor& x, const Batch& batch,
+                                               const Ops::HeadParts& parts) {
             // Made at the first call: only then it is known whether ranks split the vocabulary.
             if (!pairs.trains) {
               LossForm form{
@@ -33,9 +37,10 @@ class FusedLinearCrossEntropy final : public Plugin {
               form.wanted = {.x = false, .weight = false};
               pairs.evaluates = make_loss_function(form, parts.part);
             }
-            return call(at::GradMode::is_enabled() ? *pairs.trains : *pairs.evaluates,
-                        {x, batch.labels, weight->compute_value()})
-                .at(0);
+            Tensors in = {x, batch.labels, weight->compute_value()};
+            if (!at::GradMode::is_enabled()) return call(*pairs.evaluates, std::move(in)).at(0);
+            if (root_ && !tracing() && !parts.part) in.push_back(expected_gradient(x, batch));
+            return call(*pairs.trains, std::move(in)).at(0);
           };
         },
         {.trace = Trace::pair,
@@ -47,6 +52,15 @@ class FusedLinearCrossEntropy final : public Plugin {
   struct ModulePairs {
     std::optional<Differentiable> trains, evaluates;
   };
+
+  /// The gradient of the sum of the losses, unless another plugin changes the loss: the initial gradient of
+  /// the backward over the tokens of the step. In fp64, which autocast leaves as it is.
+  Tensor expected_gradient(const Tensor& x, const Batch& batch) const {
+    const at::NoGradGuard no_grad;
+    return root_(at::empty({}, x.options().dtype(at::kDouble))).to(at::kDouble) / batch.token_count;
+  }
+
+  std::function<Tensor(const Tensor&)> root_;
   std::deque<ModulePairs> sites_;  // addresses must last
 };
 }  // namespace
@@ -56,7 +70,7 @@ OPTRUSH_PLUGIN(FusedLinearCrossEntropy, R"json({
   "summary": "loss and gradient computed in chunks of tokens, without the full logits",
   "check": [{"options": {"chunk": 20}}],
   "options": [
-    {"name": "chunk", "type": "integer", "default": 0, "min": 0, "max": 1073741824,
-     "doc": "tokens per chunk; 0: chunks of 64 MiB of logits on a CPU, and on a GPU of 1 GiB, or of 4096 tokens if those take at most 2 GiB"}
+    {"name": "chunk", "type": "integer", "default": 0, "min": -1, "max": 1073741824,
+     "doc": "tokens per chunk; 0: chunks of 64 MiB of logits on a CPU, and on a GPU of 1 GiB, or of 4096 tokens if those take at most 2 GiB; -1: all tokens of a micro-batch"}
   ]
 })json");

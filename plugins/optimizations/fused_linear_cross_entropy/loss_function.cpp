@@ -25,6 +25,7 @@ int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// `width`: entries of the vocabulary on this rank.
 int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t width, int64_t tokens) {
+  if (chunk == kAllTokens) return tokens;
   if (chunk > 0) return std::min(chunk, tokens);
   return automatic_chunk(width * weight.element_size(), tokens, form_of(weight));
 }
@@ -49,9 +50,9 @@ void check_labels(const Tensor& labels, int64_t vocabulary) {
           "labels must be 0 to " + std::to_string(vocabulary - 1) + ", or -100 for positions without a loss");
 }
 
-/// Writes the losses of the rows. If `gradient`, the gradient replaces the logits.
+/// Writes the losses of the rows. If `gradient`, the gradient times the factor replaces the logits.
 void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& losses, bool gradient,
-                   double soft_cap) {
+                   double soft_cap, const Tensor& factor) {
   const NotedKernel kernel("cross_entropy",
                            (gradient ? 3 : 1) * bytes_of({logits}) + bytes_of({labels, losses}));
   if (is_forecast(logits)) return;
@@ -63,13 +64,30 @@ void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& los
                               .width = logits.size(1),
                               .stride = logits.stride(0),
                               .gradient = gradient,
-                              .soft_cap = soft_cap};
+                              .soft_cap = soft_cap,
+                              .factor = factor.defined() ? factor.const_data_ptr<double>() : nullptr};
   if (logits.is_cuda()) {
     const c10::DeviceGuard guard(logits.device());
     fused::gpu::cross_entropy(p);
   } else {
     at::parallel_for(0, p.rows, fused::grain(p.width),
                      [&](int64_t begin, int64_t end) { fused::cpu::cross_entropy(p, begin, end); });
+  }
+}
+
+/// Multiplies numbers that were made with `factor` by gradient / factor, unless that is 1.
+void rescale(const Tensor& numbers, const Tensor& gradient, const Tensor& factor) {
+  if (form_of(numbers) == at::kCUDA) {
+    const NotedKernel kernel("rescale", bytes_of({gradient, factor}));
+    if (is_forecast(numbers)) return;
+    const c10::DeviceGuard guard(numbers.device());
+    fused::gpu::rescale({.type = fused::type_of(numbers, "head_loss"),
+                         .numbers = numbers.data_ptr(),
+                         .gradient = gradient.const_data_ptr(),
+                         .factor = factor.const_data_ptr<double>(),
+                         .count = numbers.numel()});
+  } else if (!is_forecast(numbers) && !at::equal(gradient, factor.to(gradient.scalar_type()))) {
+    numbers.mul_(gradient / factor.to(gradient.scalar_type()));
   }
 }
 
@@ -144,7 +162,7 @@ at::ScalarType type_of_sum(const Tensor& weight) {
 }
 
 Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                 const LossForm& form) {
+                                 const LossForm& form, const Tensor& factor) {
   const LossGradients wanted = form.wanted;
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1}).contiguous();
@@ -163,7 +181,7 @@ Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Te
     Tensor logits = buffer.narrow(0, 0, count);
     at::mm_out(logits, some, weight.t());
     cross_entropy(logits, flat.narrow(0, begin, count), losses.narrow(0, begin, count),
-                  wanted.x || wanted.weight, form.soft_cap);
+                  wanted.x || wanted.weight, form.soft_cap, factor);
     if (wanted.x) {
       Tensor part = d_rows.narrow(0, begin, count);
       at::mm_out(part, logits, weight);
@@ -187,7 +205,8 @@ int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType device
 
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
                                                          const Tensor& weight, const LossForm& form,
-                                                         const std::optional<VocabularyPart>& part) {
+                                                         const std::optional<VocabularyPart>& part,
+                                                         const Tensor& factor) {
   const LossGradients wanted = form.wanted;
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
@@ -207,7 +226,9 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
     loss = loss + losses.sum();
     if (!gradient) continue;
     if (form.soft_cap == 0) logits.reset();  // before the products allocate memory
-    const Tensor d_logits = before_cap(of_logits, logits, form.soft_cap).to(products.scalar_type());
+    Tensor d_logits = before_cap(of_logits, logits, form.soft_cap);
+    if (factor.defined()) d_logits = d_logits * factor;
+    d_logits = d_logits.to(products.scalar_type());
     if (wanted.x) d_rows.push_back(at::mm(d_logits, weight));
     if (!wanted.weight) continue;
     const Tensor of_chunk = at::mm(d_logits.t(), some).to(wide);
@@ -221,28 +242,39 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
 }
 
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                            const LossForm& form) {
+                                            const LossForm& form, const Tensor& factor) {
   const bool has_kernel = x.is_cpu() || x.is_cuda() || is_forecast(x);
-  return has_kernel && !tracing() ? by_kernel(x, labels, weight, form)
-                                  : linear_cross_entropy_by_operators(x, labels, weight, form);
+  return has_kernel && !tracing() ? by_kernel(x, labels, weight, form, factor)
+                                  : linear_cross_entropy_by_operators(x, labels, weight, form, {}, factor);
 }
 
 Differentiable make_loss_function(const LossForm& form, const std::optional<VocabularyPart>& part) {
   return {{.name = "linear_cross_entropy",
            .forward =
                [=](const Tensors& in) {
-                 return part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], form, part)
-                             : linear_cross_entropy(in[0], in[1], in[2], form);
+                 const Tensor factor = in.size() > 3 ? in[3] : Tensor();
+                 auto result =
+                     part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], form, part, factor)
+                          : linear_cross_entropy(in[0], in[1], in[2], form, factor);
+                 if (factor.defined()) result.saved.push_back(factor);
+                 return result;
                },
            .backward = [wanted = form.wanted](const Tensors& saved, const Tensors& gradients) -> Tensors {
+             const size_t count = (wanted.x ? 1 : 0) + (wanted.weight ? 1 : 0);
+             const bool has_factor = saved.size() > count;
              size_t next = 0;
              const auto scaled = [&](bool made) -> Tensor {
                if (!made) return {};
                const Tensor& gradient = saved[next++];
-               return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
+               if (tracing()) return gradient * (has_factor ? gradients[0] / saved[count] : gradients[0]);
+               if (!has_factor) return gradient.mul_(gradients[0]);
+               rescale(gradient, gradients[0], saved[count]);
+               return gradient;
              };
              Tensor d_x = scaled(wanted.x);
-             return {d_x, Tensor(), scaled(wanted.weight)};
+             Tensors all = {d_x, Tensor(), scaled(wanted.weight)};
+             if (has_factor) all.emplace_back();
+             return all;
            },
            .traits = {.trace = Trace::pair, .capturable = true, .offers = {feature::fp64}},
            .cast = Cast::lower}};

@@ -95,6 +95,7 @@ template <class T, bool capped>
 void cross_entropy_rows(const CrossEntropy& p, int64_t begin, int64_t end) {
   using W = Wide<T>;
   const Cap<capped> cap(p.soft_cap);
+  const W times = p.factor == nullptr ? W(1) : static_cast<W>(*p.factor);
   for (int64_t i = begin; i < end; ++i) {
     T* row = static_cast<T*>(p.logits) + i * p.stride;
     W& loss = static_cast<W*>(p.losses)[i];
@@ -114,10 +115,10 @@ void cross_entropy_rows(const CrossEntropy& p, int64_t begin, int64_t end) {
     each_vector<W>(0, p.width, [&](auto d, int64_t j) HWY_ATTR {
       const auto logits = cap(d, load(d, row + j));
       const auto softmax = exponential(d, hn::Sub(logits, hn::Set(d, all)));
-      store(d, cap.before(d, softmax, logits), row + j, false);
+      store(d, hn::Mul(cap.before(d, softmax, logits), hn::Set(d, times)), row + j, false);
     });
-    store(one, cap.before(one, hn::Set(one, std::exp(of_label - all) - 1), logit_of_label), row + label,
-          false);
+    const auto of_softmax = hn::Set(one, std::exp(of_label - all) - 1);
+    store(one, hn::Mul(cap.before(one, of_softmax, logit_of_label), hn::Set(one, times)), row + label, false);
   }
 }
 

@@ -30,28 +30,27 @@ struct Cap<W, true> {
   }
 };
 
-constexpr int kThreads = 1024;
 /// The number of packs that a thread loads at the same time.
 constexpr int kTogether = 4;
 
-template <class T, int N, bool gradient, bool capped>
-__global__ void __launch_bounds__(kThreads, 1)
+/// At most `threads` threads a block, and registers for `blocks` blocks on a multiprocessor.
+template <class T, int N, bool gradient, bool capped, int threads, int blocks>
+__global__ void __launch_bounds__(threads, blocks)
     cross_entropy(T* logits, const long long* __restrict__ labels, Wide<T>* __restrict__ losses, int width,
-                  long long stride, long long ignored, double soft_cap) {
+                  long long stride, long long ignored, double soft_cap, const double* __restrict__ factor) {
   using W = Wide<T>;
   const Cap<W, capped> cap(soft_cap);
   using Numbers = Pack<T, N>;
   const W lowest = sizeof(W) == 8 ? W(-1.7e308) : W(-3.4e38f);
   T* row = logits + blockIdx.x * stride;
   const long long label = labels[blockIdx.x];
-  const bool counts = label != ignored;
+  const bool counts = label != ignored, known = label >= 0 && label < width;
   const int hop = static_cast<int>(blockDim.x) * N, first = static_cast<int>(threadIdx.x) * N;
   const int last = (width + hop * kTogether - 1) / (hop * kTogether) * (hop * kTogether) - hop * kTogether + first;
+  // A wrong label gives a loss and gradients that are not numbers. A trap would end every kernel of the process.
+  const W of_label = known ? cap(widen(row[label])) : W(nan(""));
   W all = 0;
   if (counts) {
-    // A wrong label gives a loss and gradients that are not numbers. A trap would end every kernel of the process.
-    const bool known = label >= 0 && label < width;
-    const W of_label = known ? cap(widen(row[label])) : W(nan(""));
     W top = lowest, sum = 0;
     for (int start = first; start <= last; start += hop * kTogether) {
       Numbers packs[kTogether];
@@ -84,6 +83,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     losses[blockIdx.x] = 0;
   }
   if constexpr (gradient) {
+    const W times = factor == nullptr ? W(1) : W(*factor);
     for (int start = last; start >= 0; start -= hop * kTogether) {
       Numbers packs[kTogether];
 #pragma unroll
@@ -99,11 +99,16 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
           for (int j = 0; j < N; ++j) {
             const W logit = cap(values[j]);
-            values[j] = (exponential(logit - all) - (column + j == label ? W(1) : W(0))) * cap.slope(logit);
+            values[j] = exponential(logit - all) * cap.slope(logit) * times;
           }
         }
         store(row + column, values);
       }
+    }
+    // The thread that stored the label's column stores it again, minus 1. So no number is compared with the label.
+    if (known && label / N % blockDim.x == threadIdx.x) {
+      const W at_label[1] = {(exponential(of_label - all) - 1) * cap.slope(of_label) * times};
+      store(row + label, at_label);
     }
   }
 }
