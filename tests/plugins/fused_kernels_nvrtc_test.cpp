@@ -79,7 +79,7 @@ std::vector<Instance> every_kernel() {
       for (const int64_t blocks : {2, 3})
         all.push_back({&gpu::cross_entropy_program(),
                        gpu::cross_entropy_name(type, lanes, true, false, {.threads = 512, .blocks = blocks}),
-                       fast, 65536 / 512 / static_cast<int>(blocks)});
+                       fast && (blocks == 2 || type != Type::fp32), 65536 / 512 / static_cast<int>(blocks)});
     }
     all.push_back({&gpu::norm_program(), gpu::sum_weight_parts_name(type, type)});
     add_delta_net_rows(all, type);
