@@ -73,7 +73,7 @@ std::vector<Row> rows() {
       {"dpo", {Json::object()}, "fp64", 1e-9, {use("lora", {{"rank", 3}})}},
       {"dynamic_padding"},
       {"flash_attention"},
-      {"float8", {Json::object()}, "fp32", 5e-2},
+      {"float8", {Json::object(), {{"scales", "delayed"}}}, "fp32", 5e-2},
       {"fused_adamw"},
       {"fused_delta_net"},
       {"fused_kernels"},

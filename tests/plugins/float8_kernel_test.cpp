@@ -49,17 +49,17 @@ void expect_operators_bits(const Tensor& x, at::ScalarType type) {
     float8_cu::largest_parts<T, N>(numbers<T>(x), parts.mutable_data_ptr<float>(), x.numel());
   });
   optrush::testing::launch(tiles, threads, [&] {
-    float8_cu::quantize<T, N, mantissa, true>(numbers<T>(x), parts.const_data_ptr<float>(), kParts,
-                                              bytes(values), bytes(turned), scale.mutable_data_ptr<float>(),
-                                              rows, columns, columns);
+    float8_cu::quantize<T, N, mantissa, true>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, 0,
+                                              nullptr, bytes(values), bytes(turned),
+                                              scale.mutable_data_ptr<float>(), rows, columns, columns);
   });
   EXPECT_TRUE(same_bytes(values, expected.rows.values));
   EXPECT_TRUE(same_bytes(turned, expected.columns.values));
   EXPECT_TRUE(at::equal(scale, expected.rows.scale));
   optrush::testing::launch(tiles, threads, [&] {
-    float8_cu::quantize<T, N, mantissa, false>(numbers<T>(x), parts.const_data_ptr<float>(), kParts,
-                                               bytes(alone), nullptr, scale.mutable_data_ptr<float>(), rows,
-                                               columns, columns);
+    float8_cu::quantize<T, N, mantissa, false>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, 0,
+                                               nullptr, bytes(alone), nullptr,
+                                               scale.mutable_data_ptr<float>(), rows, columns, columns);
   });
   EXPECT_TRUE(same_bytes(alone, expected.rows.values));
   optrush::testing::launch(tiles, threads,
@@ -106,7 +106,7 @@ TEST(Float8Kernel, ConcatenatedMatricesEqualOneMatrix) {
   for (const Tensor& x : {left, right}) {
     const auto tiles = static_cast<unsigned int>((kRows + 63) / 64 * ((x.size(1) + 127) / 128));
     optrush::testing::launch(tiles, {float8_cu::kThreads, 1, 1}, [&] {
-      float8_cu::quantize<float, 4, 2, true>(numbers<float>(x), parts.const_data_ptr<float>(), 2,
+      float8_cu::quantize<float, 4, 2, true>(numbers<float>(x), parts.const_data_ptr<float>(), 2, 0, nullptr,
                                              static_cast<unsigned char*>(values.data_ptr()) + column,
                                              static_cast<unsigned char*>(turned.data_ptr()) + column * kRows,
                                              scale.mutable_data_ptr<float>(), kRows, x.size(1), all);
@@ -116,6 +116,56 @@ TEST(Float8Kernel, ConcatenatedMatricesEqualOneMatrix) {
   EXPECT_TRUE(same_bytes(values, expected.rows.values));
   EXPECT_TRUE(same_bytes(turned, expected.columns.values));
   EXPECT_TRUE(at::equal(scale, expected.rows.scale));
+}
+
+/// The sign of a NaN does not count.
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  const Tensor wide_a = a.to(at::kFloat), wide_b = b.to(at::kFloat);
+  return at::equal(wide_a.isnan(), wide_b.isnan()) &&
+         same_bytes(wide_a.masked_fill(wide_a.isnan(), 0), wide_b.masked_fill(wide_b.isnan(), 0));
+}
+
+/// Scales of earlier steps: too small for some numbers, too large, not known; numbers that are not finite.
+template <class T, int N, int mantissa>
+void expect_delayed_bits(const Tensor& x, const Tensor& past, at::ScalarType type) {
+  SCOPED_TRACE(std::string(c10::toString(x.scalar_type())) + " to " + c10::toString(type));
+  const int64_t rows = x.size(0), columns = x.size(1);
+  const Tensor seen = at::zeros({float8_cu::kLargestParts}), of_operators = at::zeros_like(seen);
+  const auto expected = optrush::float8::quantize_both_ways(x, type, optrush::float8::Scaling::tensorwise,
+                                                            optrush::float8::Delayed{past, of_operators});
+  const Tensor values = at::empty_like(expected.rows.values), scale = at::empty({1, 1});
+  const Tensor turned = at::empty_like(expected.columns.values);
+  const auto tiles = static_cast<unsigned int>((rows + 63) / 64 * ((columns + 127) / 128));
+  optrush::testing::launch(tiles, {float8_cu::kThreads, 1, 1}, [&] {
+    float8_cu::quantize<T, N, mantissa, true>(
+        numbers<T>(x), past.const_data_ptr<float>(), static_cast<int>(past.numel()), 1,
+        seen.mutable_data_ptr<float>(), static_cast<unsigned char*>(values.data_ptr()),
+        static_cast<unsigned char*>(turned.data_ptr()), scale.mutable_data_ptr<float>(), rows, columns,
+        columns);
+  });
+  EXPECT_TRUE(same_numbers(values, expected.rows.values));
+  EXPECT_TRUE(same_numbers(turned, expected.columns.values));
+  EXPECT_TRUE(at::equal(scale, expected.rows.scale));
+  if (at::isfinite(x).all().item<bool>()) {
+    EXPECT_EQ(seen.max().item<float>(), x.abs().max().item<float>());
+    EXPECT_EQ(of_operators.max().item<float>(), x.abs().max().item<float>());
+  }
+}
+
+TEST(Float8Kernel, DelayedScalesRoundLikeTheOperators) {
+  at::manual_seed(4);
+  Tensor unusual = at::randn({64, 48});
+  unusual[3][5] = std::numeric_limits<float>::infinity(), unusual[7][40] = std::nanf("");
+  unusual[9][1] = -std::numeric_limits<float>::infinity();
+  for (const float largest : {0.5F, 100.0F, 0.0F})
+    for (const Tensor& x : {at::randn({80, 144}), unusual}) {
+      Tensor past = at::zeros({16});
+      past[11] = largest;
+      expect_delayed_bits<float, 4, 3>(x, past, at::kFloat8_e4m3fn);
+      expect_delayed_bits<float, 1, 2>(x, past, at::kFloat8_e5m2);
+      expect_delayed_bits<__nv_bfloat16, 8, 2>(x.to(at::kBFloat16), past, at::kFloat8_e5m2);
+      expect_delayed_bits<__half, 8, 3>(x.to(at::kHalf), past, at::kFloat8_e4m3fn);
+    }
 }
 
 /// A scale from the maxima that the kernel of a norm or of a gated unit records has the bits of a scale from
@@ -233,8 +283,8 @@ TEST(Float8Kernel, HandlesZerosAndNaN) {
   x[3][5] = std::numeric_limits<double>::quiet_NaN();
   const Tensor parts = at::ones({1}), scale = at::empty({1}), values = at::empty({16, 32}, at::kByte);
   optrush::testing::launch(1, {float8_cu::kThreads, 1, 1}, [&] {
-    float8_cu::quantize<float, 4, 3, false>(x.const_data_ptr<float>(), parts.const_data_ptr<float>(), 1,
-                                            values.mutable_data_ptr<uint8_t>(), nullptr,
+    float8_cu::quantize<float, 4, 3, false>(x.const_data_ptr<float>(), parts.const_data_ptr<float>(), 1, 0,
+                                            nullptr, values.mutable_data_ptr<uint8_t>(), nullptr,
                                             scale.mutable_data_ptr<float>(), 16, 32, 32);
   });
   EXPECT_TRUE(at::isnan(values.view(at::kFloat8_e4m3fn).to(at::kFloat)[3][5]).item<bool>());

@@ -10,9 +10,12 @@
 #include <set>
 
 #include "float8/linear_function.h"
+#include "measure/step_costs.h"
 #include "optrush/optimizer.h"
 #include "precision.h"
+#include "simulated/device.h"
 #include "support/error_of.h"
+#include "train/state.h"
 
 namespace optrush::testing {
 namespace {
@@ -75,6 +78,22 @@ TEST(Float8, ProductsEqualThoseOfTheRoundedNumbers) {
     EXPECT_LT(distance(w.grad(), d_out.to(at::kDouble).t().mm(rows.to(at::kDouble))), 0.08);
     EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
     EXPECT_EQ(out.scalar_type(), at::kBFloat16);
+  }
+}
+
+/// An expert may have no tokens.
+TEST(Float8, NoTokensGiveNoOutputsAndGradientsOfZero) {
+  const float8::Formats forms[] = {{},
+                                   {Scaling::rowwise, Scaling::rowwise, at::kFloat8_e4m3fn},
+                                   {Scaling::groupwise, Scaling::blockwise, at::kFloat8_e4m3fn}};
+  for (const float8::Formats& formats : forms) {
+    float8::StepWeights weights;
+    const Tensor x = at::randn({0, 128}).requires_grad_(), w = at::randn({256, 128}).requires_grad_();
+    const Tensor out = call(float8::make_linear_function(formats, &weights, {true}), {x, w}).front();
+    EXPECT_EQ(out.sizes(), at::IntArrayRef({0, 256}));
+    out.sum().backward();
+    EXPECT_EQ(x.grad().sizes(), x.sizes());
+    EXPECT_EQ(w.grad().abs().max().item<double>(), 0);
   }
 }
 
@@ -235,6 +254,131 @@ TEST(Float8, BlockwiseIsMoreAccurateThanTensorwise) {
   for (size_t i = 0; i < tensorwise.size(); ++i) {
     EXPECT_LT(blockwise[i], tensorwise[i]) << i;
     EXPECT_LT(blockwise[i], 0.06) << i;
+  }
+}
+
+/// x of 20 steps, whose size changes, against a naive reference: the scale is of the largest value of up to
+/// 16 steps before, and larger numbers become the largest of e4m3.
+TEST(Float8, DelayedScalesEqualANaiveReference) {
+  at::manual_seed(11);
+  Trained trained(nano_spec());
+  float8::PastScales past;
+  past.make(3, trained.session());
+  std::vector<double> largest;
+  for (int step = 0; step < 20; ++step) {
+    trained.session().begin_step(step);
+    past.begin_step(trained.session());
+    const Tensor x = at::randn({32, 48}) * (step == 1 ? 300 : step + 1);
+    const Tensor part = x.narrow(0, 0, 16), rest = x.narrow(0, 16, 16);  // two micro-batches
+    const size_t first = largest.size() > 16 ? largest.size() - 16 : 0;
+    const double from =
+        step == 0 ? 0 : *std::max_element(largest.begin() + static_cast<int64_t>(first), largest.end());
+    for (const Tensor& each : {part, rest}) {
+      const auto delayed = past.of(1);
+      EXPECT_EQ(delayed.past.defined(), step > 0);
+      const auto got = float8::quantize(each, at::kFloat8_e4m3fn, Scaling::tensorwise,
+                                        float8::Stacking::vertical, delayed);
+      const double of_scale = step == 0 ? each.abs().max().item<double>() : from;
+      const auto factor = static_cast<double>(1.0F / static_cast<float>(of_scale) * 448.0F);
+      const Tensor expected = each.to(at::kDouble).contiguous(), values = got.values.to(at::kDouble);
+      for (int64_t i = 0; i < each.numel(); ++i) {
+        const double scaled =
+            static_cast<float>(expected.view({-1})[i].item<float>() * static_cast<float>(factor));
+        EXPECT_EQ(values.view({-1})[i].item<double>(), std::clamp(to_e4m3(scaled), -448.0, 448.0));
+      }
+    }
+    past.end_step(trained.session());
+    largest.push_back(x.abs().max().item<double>());
+  }
+  EXPECT_EQ(past.largest()[1].max().item<double>(), *std::max_element(largest.end() - 16, largest.end()));
+  EXPECT_EQ(past.largest()[0].max().item<double>(), 0);
+}
+
+TEST(Float8, AValueThatIsNotFiniteIsNoLargestValue) {
+  Trained trained(nano_spec());
+  float8::PastScales past;
+  past.make(1, trained.session());
+  Tensor x = at::ones({16, 16});
+  x[0][0] = std::numeric_limits<double>::infinity();
+  past.begin_step(trained.session());
+  const auto got =
+      float8::quantize(x, at::kFloat8_e5m2, Scaling::tensorwise, float8::Stacking::vertical, past.of(0));
+  EXPECT_FALSE(dequantized(got).isfinite().all().item<bool>());
+  past.end_step(trained.session());
+  EXPECT_EQ(past.largest().max().item<double>(), 0);
+}
+
+const PluginUse kDelayed = {"float8", {{"scales", "delayed"}}};
+
+TEST(Float8, DelayedScalesFollowFp32OnEveryStack) {
+  const Json fp32 = Trained(ten_steps({})).train();
+  const Stack stacks[] = {{},
+                          {{"mixed_precision", Json::object()}},
+                          {kBf16Weights},
+                          {{"mixed_precision", Json::object()},
+                           {"gradient_accumulation", {{"steps", 2}}},
+                           checkpointing({{"policy", "full"}})}};
+  for (Stack stack : stacks) {
+    stack.push_back({"float8", Json::object()});
+    const auto dynamic = losses(Trained(ten_steps(stack)).train());
+    stack.back() = kDelayed;
+    const Json got = Trained(ten_steps(stack)).train();
+    EXPECT_LT(apart(got, fp32), kTolerance);
+    EXPECT_EQ(losses(got)[0], dynamic[0]);  // the first step has no earlier one
+    EXPECT_NE(losses(got), dynamic);
+  }
+}
+
+/// Validations are between the steps, and change neither the scales nor the state.
+TEST(Float8, DelayedScalesContinueFromTheSavedState) {
+  for (const bool validates : {false, true}) {
+    RunSpec spec = ten_steps({{"mixed_precision", Json::object()}, kDelayed});
+    spec.train.steps = 9;
+    const auto whole = losses(Trained(spec).train());
+    if (validates) spec.validate.every = 2, spec.validate.data = spec.data;
+    spec.train.steps = 5;
+    Trained begun(spec);
+    const auto first = losses(begun.train());
+    std::map<std::string, std::vector<StatePiece>> saved;
+    for (auto& piece : state_to_save(begun.session(), 5)) saved[piece.key].push_back(piece);
+    spec.train.steps = 4;
+    Trained resumed(spec);
+    load_state(resumed.session(), [&](const std::string& key) { return saved[key]; });
+    const auto rest = losses(resumed.train());
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(first[i], whole[i]) << i;
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(rest[i], whole[5 + i]) << i;
+  }
+}
+
+TEST(Float8, DelayedScalesRefuseOtherRecipesAndACompiler) {
+  const auto refusal = [](const Stack& stack) {
+    return error_of([&] { Trained trained(nano_spec(stack)); });
+  };
+  EXPECT_NE(refusal({{"float8", {{"scales", "delayed"}, {"recipe", "rowwise"}}}})
+                .find("for recipe = \"tensorwise\""),
+            std::string::npos);
+  EXPECT_NE(refusal({{"compile", Json::object()}, kDelayed}).find("needs the kernels of this plugin"),
+            std::string::npos);
+}
+
+/// A GPU reads a matrix once: 2 bytes a number in bf16, and writes it and its transpose.
+TEST(Float8, GpuFormOfDelayedScalesReadsAMatrixOnce) {
+  const at::Device gpu = simulated::open(at::kCUDA);
+  const auto options = at::TensorOptions(at::kBFloat16).device(gpu);
+  const Tensors x = {at::empty({4096, 512}, options), at::empty({4096, 256}, options)};
+  const Tensor past = at::empty({16}, options.dtype(at::kFloat)), seen = at::empty({512}, past.options());
+  const double numbers = 4096 * (512 + 256);
+  for (const bool delays : {false, true}) {
+    const Params none{};
+    StepCosts costs(none, gpu);
+    costs.enter(Bucket::forward);
+    float8::quantize_both_ways(x, at::kFloat8_e5m2, Scaling::tensorwise,
+                               delays ? float8::Delayed{past, seen} : float8::Delayed{});
+    costs.stop();
+    const OperatorCost cost = costs.total();
+    EXPECT_EQ(cost.launches, delays ? 2 : 5);  // without, also two searches and a concatenation
+    EXPECT_NEAR(cost.elementwise_bytes, numbers * (delays ? 4 : 6), delays ? 0 : 1e5);
+    EXPECT_EQ(cost.host_waits, 0);
   }
 }
 

@@ -1,7 +1,8 @@
 // Linears of the blocks in fp8 (arXiv:2209.05433): x, W and the gradient of the output are scaled, rounded
 // to 8 bits and multiplied by matrix units that are twice as fast as in bf16. Sums are in fp32, results in
-// bf16. Scales are dynamic: they come from the tensor at each use. The matrix is quantized once per step.
-// x is kept for the backward in one byte per number. The recipes differ in the numbers that share a scale:
+// bf16. Scales are dynamic: they come from the tensor at each use. With `scales = "delayed"` those of x and
+// of gradients come from the largest values of earlier steps. The matrix is quantized once per step. x is
+// kept for the backward in one byte per number. The recipes differ in the numbers that share a scale:
 // - tensorwise: a tensor. x and W are in e4m3 (3 bits of fraction), gradients in e5m2 (2 bits, more range).
 // - rowwise: a row; all in e4m3, as the next. An outlier affects only its row, so results are nearer to bf16.
 //   But each tensor is quantized along both axes, which takes more time.
@@ -25,6 +26,7 @@
 #include "linear_groups/groups.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
+#include "past_scales.h"
 #include "selection.h"
 #include "switch_back.h"
 
@@ -51,6 +53,23 @@ Formats formats_of(const Options& options) {
   return formats;
 }
 
+/// Whether scales come from earlier steps.
+bool delays(const Options& options) {
+  if (options.string("scales") != "delayed") return false;
+  if (options.string("recipe") != "tensorwise")
+    throw Error(ErrorCode::invalid_value,
+                "float8: scales = \"delayed\" is for recipe = \"tensorwise\", not \"" +
+                    options.string("recipe") + "\", whose kernel reads each matrix once",
+                "leave out scales, or the recipe");
+  return true;
+}
+
+void add_linears(const Unit& unit, std::vector<const Module*>& linears) {
+  for (const Module& module : unit.modules)
+    if (module.role == "linear") linears.push_back(&module);
+  for (const auto& child : unit.children) add_linears(*child, linears);
+}
+
 class Float8 final : public Plugin {
  public:
   void apply(optrush::Recipe& recipe, const Options& options) override {
@@ -60,12 +79,19 @@ class Float8 final : public Plugin {
     formats_ = formats_of(options);
     selection_ = Selection(options);
     switch_back_ = SwitchBack(recipe.spec(), options.number("until"));
+    delayed_ = delays(options);
+    if (delayed_) {
+      recipe.keep("largest values", [this] { return past_.largest(); });
+      recipe.on(Event::step_begin, Phase::base, [this](Run& run) { past_.begin_step(run); });
+      recipe.on(Event::step_end, Phase::base, [this](Run& run) { past_.end_step(run); });
+    }
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
     recipe.on(Event::meta_initialized, Phase::base, [this](Run& run) { selection_.check(run); });
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
     recipe.on(Event::ready, Phase::base, [this, &recipe](Run& run) {
       check(run);
+      refuse_compiler(recipe);
       switch_back_.check(recipe, run);
     });
     recipe.on(Event::step_end, Phase::base, [this](Run&) {
@@ -102,11 +128,22 @@ class Float8 final : public Plugin {
       trained.push_back(param->trainable);
       places_[linears[i]] = {&group, i};
     }
-    group.pair = make_linear_function(formats_, &group.weights, std::move(trained));
+    const ScalesOfInput scales =
+        delayed_ ? ScalesOfInput{&past_, numbers_.at(linears.front())} : ScalesOfInput();
+    group.pair = make_linear_function(formats_, &group.weights, std::move(trained), scales);
+  }
+
+  /// Numbers the inputs of all linears of the model, so that a tensor has the same number on each rank.
+  void number_inputs(Run& run) {
+    std::vector<const Module*> linears;
+    for (const auto& unit : run.units()) add_linears(*unit, linears);
+    for (const Module* linear : linears) numbers_[linear] = kTensorsOfInput * std::ssize(numbers_);
+    past_.make(kTensorsOfInput * std::ssize(linears), run);
   }
 
   void find_groups(Run& run) {
     run_ = &run;
+    if (delayed_) number_inputs(run);
     for (LinearGroup linears : linear_groups(run.units())) {
       std::erase_if(linears,
                     [this](const Module* linear) { return !selection_.has(*linear) || !fits(*linear); });
@@ -161,6 +198,14 @@ class Float8 final : public Plugin {
     if (form_of(run.device()) == at::kCUDA) check_gpu();
   }
 
+  void refuse_compiler(const optrush::Recipe& recipe) const {
+    if (delayed_ && std::ranges::any_of(recipe.unit.wraps(),
+                                        [](const Edit& wrap) { return wrap.phase == Phase::compile; }))
+      throw Error(
+          "float8: scales = \"delayed\" needs the kernels of this plugin, but compiled units have others",
+          "remove 'compile' from the stack, or leave out scales");
+  }
+
   void check_gpu() const {
     const int gpu = fused::compute_capability();
     if (gpu < kOldestGpu)
@@ -171,7 +216,12 @@ class Float8 final : public Plugin {
                  "use recipe = \"rowwise\"");
   }
 
+  static constexpr int64_t kTensorsOfInput = 2;  ///< x, and the gradients of the outputs
+
   Formats formats_;
+  bool delayed_ = false;
+  PastScales past_;
+  std::map<const Module*, int64_t> numbers_;  ///< in past_
   Selection selection_;
   SwitchBack switch_back_;
   Run* run_ = nullptr;
@@ -187,11 +237,13 @@ OPTRUSH_PLUGIN(Float8, R"json({
   "summary": "linear layers of the blocks computed in 8-bit floating point, forward and backward",
   "conflicts": ["fused_projections", "grouped_experts", "nf4"],
   "check": [{}, {"options": {"recipe": "rowwise"}}, {"options": {"recipe": "blockwise"}, "model": "wide"},
-            {"options": {"until": 0.5}}],
+            {"options": {"until": 0.5}}, {"options": {"scales": "delayed"}}],
   "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU computes the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise", "blockwise"],
      "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate; blockwise: one per 128 numbers of x and of gradients, and per 128 x 128 block of W, on Hopper"},
+    {"name": "scales", "type": "string", "default": "dynamic", "choices": ["dynamic", "delayed"],
+     "doc": "tensorwise: the scale of x and of gradients from the tensor itself, or from its largest values of the last 16 steps, so that a GPU reads the tensor once"},
     {"name": "fast_sums", "type": "string", "default": "forward", "choices": ["none", "forward", "all"],
      "doc": "products whose sums a GPU accumulates in fewer bits, which is faster: all includes gradients; a CPU computes the same numbers for each"},
     {"name": "skip_first", "type": "integer", "default": 0, "min": 0, "max": 1000,

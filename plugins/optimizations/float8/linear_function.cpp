@@ -67,6 +67,7 @@ struct Linears {
   Formats formats;
   StepWeights* weights;
   std::vector<bool> trained;
+  ScalesOfInput scales;
 
   bool any_trained() const { return std::ranges::find(trained, true) != trained.end(); }
   Differentiable::Result forward(const Tensors& in) const;
@@ -78,7 +79,8 @@ Differentiable::Result Linears::forward(const Tensors& in) const {
   const bool fast_sums = formats.fast_sums != FastSums::none;
   const Tensor x = matrix_of(in[0], formats.multiple());
   const BothWays quantized =
-      any_trained() ? quantize_both_ways(x, kValues, scaling) : BothWays{quantize(x, kValues, scaling), {}};
+      any_trained() ? quantize_both_ways(x, kValues, scaling, scales.of_x())
+                    : BothWays{quantize(x, kValues, scaling, Stacking::vertical, scales.of_x()), {}};
   const at::TensorList matrices = at::TensorList(in).slice(1);
   const Scaled rows = weights->rows(matrices, formats.weights);
   Differentiable::Result result{{}, matrices.vec()};
@@ -110,8 +112,10 @@ Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const 
                               formats.multiple()));
   }
   const BothWays quantized =
-      any_trained() ? quantize_both_ways(d_out, formats.gradients, scaling)
-                    : BothWays{quantize(d_out, formats.gradients, scaling, Stacking::horizontal), {}};
+      any_trained()
+          ? quantize_both_ways(d_out, formats.gradients, scaling, scales.of_gradients())
+          : BothWays{quantize(d_out, formats.gradients, scaling, Stacking::horizontal, scales.of_gradients()),
+                     {}};
   Tensors made = {
       shaped_as(multiply(quantized.rows, weights->columns(matrices, formats.weights), kOut, fast_sums)
                     .to(saved[count].scalar_type()),
@@ -129,8 +133,9 @@ Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const 
 }
 }  // namespace
 
-Differentiable make_linear_function(Formats formats, StepWeights* weights, std::vector<bool> trained) {
-  const Linears linears{formats, weights, std::move(trained)};
+Differentiable make_linear_function(Formats formats, StepWeights* weights, std::vector<bool> trained,
+                                    ScalesOfInput scales) {
+  const Linears linears{formats, weights, std::move(trained), scales};
   return {{.name = "float8_linear",
            .forward = [=](const Tensors& in) { return linears.forward(in); },
            .backward = [=](const Tensors& saved,

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "optrush/differentiable.h"
+#include "past_scales.h"
 #include "scaled.h"
 
 namespace optrush::float8 {
@@ -38,11 +39,22 @@ class StepWeights {
   Scaled rows_, columns_;
 };
 
+/// The scales of one input and of the gradients of its outputs.
+struct ScalesOfInput {
+  const PastScales* past = nullptr;  ///< null: from the tensors
+  int64_t first = 0;                 ///< the number of x in `past`; the gradients are the next one
+
+  Delayed of_x() const { return past == nullptr ? Delayed() : past->of(first); }
+  Delayed of_gradients() const { return past == nullptr ? Delayed() : past->of(first + 1); }
+};
+
 /// x W_iᵀ for linears of one input, with every product in fp8: inputs x (.., K) and W_i (N_i, K) in bf16 or
 /// fp32; the outputs (.., N_i) are in bf16. x is quantized once for all, and the W_i and the outputs'
 /// gradients as one matrix each, so that the gradient of x is one product. x and W_i are e4m3; the outputs'
 /// gradients have the type of `Formats::gradients`. The factor x of the gradients of W_i is kept in fp8, one
 /// byte a number; it is not kept if no W_i is trained. K and N_i must be multiples of 16. If a W_i is
-/// trained, so must the number of rows. `weights` lives as long as the pair; `trained`: for each W_i.
-Differentiable make_linear_function(Formats, StepWeights* weights, std::vector<bool> trained);
+/// trained, so must the number of rows. `weights` and the past scales live as long as the pair; `trained`:
+/// for each W_i.
+Differentiable make_linear_function(Formats, StepWeights* weights, std::vector<bool> trained,
+                                    ScalesOfInput = {});
 }  // namespace optrush::float8

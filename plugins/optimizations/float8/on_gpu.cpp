@@ -97,11 +97,13 @@ BothWays quantize_tiles(const Stacked& whole, Stacking stacking, Scaling scaling
 }
 }  // namespace
 
-BothWays on_gpu::quantize(at::TensorList given, at::ScalarType type, Stacking stacking, bool both_ways) {
+BothWays on_gpu::quantize(at::TensorList given, at::ScalarType type, Stacking stacking, bool both_ways,
+                          const Delayed& delayed) {
   const Stacked whole = stacked(given, stacking);
   const auto& [matrices, rows, columns] = whole;
   const auto options = matrices[0].options().requires_grad(false);
-  const LargestParts largest = largest_parts(given, matrices);
+  const bool known = delayed.past.defined();
+  const LargestParts largest = known ? LargestParts{.parts = delayed.past} : largest_parts(given, matrices);
   BothWays made;
   made.rows = {at::empty({rows, columns}, options.dtype(type)), at::empty({1, 1}, options.dtype(at::kFloat)),
                Scaling::tensorwise};
@@ -121,6 +123,8 @@ BothWays on_gpu::quantize(at::TensorList given, at::ScalarType type, Stacking st
                    .all_columns = columns,
                    .largest = largest.parts.const_data_ptr<float>(),
                    .parts = largest.parts.numel(),
+                   .past = known,
+                   .seen = delayed.seen.defined() ? delayed.seen.data_ptr<float>() : nullptr,
                    .values = static_cast<uint8_t*>(made.rows.values.data_ptr()) + row * columns + column,
                    .transposed = both_ways
                                      ? static_cast<uint8_t*>(made.columns.values.data_ptr()) + column * rows

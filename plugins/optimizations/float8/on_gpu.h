@@ -4,7 +4,7 @@
 /// Matrices in fp8 by the kernels of a GPU. In a forecast they have no values.
 namespace optrush::float8::on_gpu {
 /// With one scale. `both_ways`: also the transpose, in the same pass.
-BothWays quantize(at::TensorList, at::ScalarType type, Stacking, bool both_ways);
+BothWays quantize(at::TensorList, at::ScalarType type, Stacking, bool both_ways, const Delayed&);
 /// The transpose of 8-bit values.
 Tensor transposed(const Tensor& values);
 

@@ -45,16 +45,34 @@ Tensor power_of_two_below(const Tensor& positive) {
   return positive.view(at::kInt).bitwise_and(kExponent).view(at::kFloat);
 }
 
+/// The largest absolute value in the range of each scale; 0 of no numbers, as of an expert without tokens.
+Tensor largest_in(const Split& matrix) {
+  const auto& [numbers, of_a_scale] = matrix;
+  if (numbers.numel() > 0)
+    return at::linalg_vector_norm(numbers, std::numeric_limits<double>::infinity(), of_a_scale,
+                                  /*keepdim=*/true, at::kFloat);
+  auto sizes = numbers.sizes().vec();
+  for (const int64_t axis : of_a_scale) sizes.at(static_cast<size_t>(axis)) = 1;
+  return at::zeros(sizes, numbers.options().dtype(at::kFloat));
+}
+
 /// The factor of each matrix; one factor if all matrices share it.
 Tensors factors_of(const std::vector<Split>& matrices, at::ScalarType type, Scaling scaling,
-                   Stacking stacking) {
+                   Stacking stacking, const Delayed& delayed) {
   Tensors largest;
-  for (const auto& [numbers, of_a_scale] : matrices)
-    largest.push_back(at::linalg_vector_norm(numbers, std::numeric_limits<double>::infinity(), of_a_scale,
-                                             /*keepdim=*/true, at::kFloat));
+  for (const Split& matrix : matrices) largest.push_back(largest_in(matrix));
   if (scaling == Scaling::tensorwise || (scaling == Scaling::rowwise && stacking == Stacking::horizontal)) {
     for (size_t i = 1; i < largest.size(); ++i) largest[0] = at::maximum(largest[0], largest[i]);
     largest.resize(1);
+  }
+  if (delayed.seen.defined()) {
+    Tensor seen = delayed.seen.narrow(0, 0, 1);
+    seen.copy_(at::maximum(seen, largest[0].view({1})));
+  }
+  if (delayed.past.defined()) {
+    const Tensor past = delayed.past.max().view({1, 1});
+    const Tensor factor = past.clamp_min(kSmallest).reciprocal() * largest_of(type);
+    return {factor.masked_fill(past == 0, 1)};
   }
   for (Tensor& each : largest) {
     each = each.clamp_min(kSmallest).reciprocal() * largest_of(type);
@@ -71,19 +89,25 @@ Tensor laid_out(const Tensor& scale, Scaling scaling) {
   return missing == 0 ? scale.contiguous() : at::constant_pad_nd(scale, {0, missing});
 }
 
-Scaled quantize_by_operators(at::TensorList matrices, at::ScalarType type, Scaling scaling,
-                             Stacking stacking) {
+/// Numbers beyond the range become the largest one, and infinities become NaN, so that they stay visible.
+Tensor saturated(const Tensor& scaled, const Tensor& numbers, at::ScalarType type) {
+  return scaled.clamp(-largest_of(type), largest_of(type))
+      .masked_fill(numbers.isinf(), std::numeric_limits<double>::quiet_NaN());
+}
+
+Scaled quantize_by_operators(at::TensorList matrices, at::ScalarType type, Scaling scaling, Stacking stacking,
+                             const Delayed& delayed = {}) {
   const int64_t axis = stacking == Stacking::vertical ? 0 : 1;
   std::vector<Split> splits;
   for (const Tensor& matrix : matrices) splits.push_back(split(matrix, scaling));
-  const Tensors factors = factors_of(splits, type, scaling, stacking);
+  const Tensors factors = factors_of(splits, type, scaling, stacking, delayed);
   Tensors values, scales;
-  for (size_t i = 0; i < matrices.size(); ++i)
+  for (size_t i = 0; i < matrices.size(); ++i) {
     // The factor has as many dimensions as the matrix: the product is in fp32 and rounded once.
-    values.push_back((splits[i].numbers * factors[std::min(i, factors.size() - 1)])
-                         .to(type)
-                         .reshape(matrices[i].sizes())
-                         .contiguous());
+    Tensor scaled = splits[i].numbers * factors[std::min(i, factors.size() - 1)];
+    if (delayed.past.defined()) scaled = saturated(scaled, splits[i].numbers, type);
+    values.push_back(scaled.to(type).reshape(matrices[i].sizes()).contiguous());
+  }
   for (const Tensor& factor : factors) {
     const Tensor scale = factor.reciprocal();
     scales.push_back(!in_groups(scaling)             ? scale
@@ -119,12 +143,14 @@ Scaled Scaled::rows(int64_t first, int64_t count) const {
           scaling == Scaling::tensorwise ? scale : scale.narrow(0, first / rows, count / rows), scaling};
 }
 
-Scaled quantize(at::TensorList matrices, at::ScalarType type, Scaling scaling, Stacking stacking) {
-  if (!has_kernel(matrices, scaling)) return quantize_by_operators(matrices, type, scaling, stacking);
+Scaled quantize(at::TensorList matrices, at::ScalarType type, Scaling scaling, Stacking stacking,
+                const Delayed& delayed) {
+  if (!has_kernel(matrices, scaling))
+    return quantize_by_operators(matrices, type, scaling, stacking, delayed);
   if (scaling == Scaling::blockwise) return on_gpu::quantize_blocks(matrices);
   if (scaling == Scaling::groupwise)
     return on_gpu::quantize_groups(matrices, stacking, /*both_ways=*/false).rows;
-  return on_gpu::quantize(matrices, type, stacking, /*both_ways=*/false).rows;
+  return on_gpu::quantize(matrices, type, stacking, /*both_ways=*/false, delayed).rows;
 }
 
 Scaled quantize_transposed(at::TensorList matrices, const Scaled& quantized, Scaling scaling,
@@ -139,12 +165,13 @@ Scaled quantize_transposed(at::TensorList matrices, const Scaled& quantized, Sca
       scaling};
 }
 
-BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling scaling) {
+BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling scaling,
+                            const Delayed& delayed) {
   if (has_kernel(beside, scaling))
     return scaling == Scaling::groupwise
                ? on_gpu::quantize_groups(beside, Stacking::horizontal, /*both_ways=*/true)
-               : on_gpu::quantize(beside, type, Stacking::horizontal, /*both_ways=*/true);
-  const Scaled rows = quantize_by_operators(beside, type, scaling, Stacking::horizontal);
+               : on_gpu::quantize(beside, type, Stacking::horizontal, /*both_ways=*/true, delayed);
+  const Scaled rows = quantize_by_operators(beside, type, scaling, Stacking::horizontal, delayed);
   return {rows, quantize_transposed(beside, rows, scaling, Stacking::horizontal)};
 }
 }  // namespace optrush::float8

@@ -26,6 +26,12 @@ struct Scaled {
   Scaled rows(int64_t first, int64_t count) const;
 };
 
+/// Scales that are known before a matrix is read. Undefined tensors: none.
+struct Delayed {
+  Tensor past;  ///< fp32: the largest of it gives the scale; if that is 0, the scale is 1
+  Tensor seen;  ///< fp32, (fused::kLargestParts): raised to the parts of the largest value of this matrix
+};
+
 /// Matrices that are quantized as one: (R_i, C) below each other, or (R, C_i) side by side.
 enum class Stacking : uint8_t { vertical, horizontal };
 
@@ -36,7 +42,11 @@ int64_t padded_blocks(int64_t blocks);
 /// (arXiv:2209.05433). Scales are powers of two below that, which round nothing, except with one scale. Any
 /// strides. On a GPU a matrix with one scale whose largest value is noted (kernel_parts/largest.h) is read
 /// once, otherwise twice. Groups and blocks are in e4m3, and blocks are below each other.
-Scaled quantize(at::TensorList, at::ScalarType type, Scaling, Stacking = Stacking::vertical);
+///
+/// With `delayed`, for one scale, a GPU reads the matrix once. Numbers beyond the range become the largest of
+/// `type`; an infinity becomes a NaN.
+Scaled quantize(at::TensorList, at::ScalarType type, Scaling, Stacking = Stacking::vertical,
+                const Delayed& delayed = {});
 /// The transpose of quantize(matrices). With one scale, and with blocks, it has the same numbers, and is made
 /// from it.
 Scaled quantize_transposed(at::TensorList, const Scaled& quantized, Scaling, Stacking = Stacking::vertical);
@@ -47,7 +57,7 @@ struct BothWays {
   Scaled columns;  ///< of its transpose
 };
 /// With one scale, and with groups, a GPU writes both in one pass.
-BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling);
+BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling, const Delayed& delayed = {});
 
 /// a bᵀ for a (M, K), b (N, K): (M, N) in `out`; K and N are multiples of 16. If a is groupwise, b is
 /// groupwise or blockwise, and the sums of groups are always added in fp32. `fast_sums` lets a GPU accumulate

@@ -67,7 +67,8 @@ void gpu::quantize(const Quantize& p) {
   program()
       .kernel(quantize_name(p.x.type, lanes(p.x), p.mantissa, p.transposed != nullptr))
       .launch({.blocks = {tiles(p.rows, p.columns), 1, 1}, .threads = {kThreads, 1, 1}}, p.x.x, p.largest,
-              static_cast<int>(p.parts), p.values, p.transposed, p.scale, p.rows, p.columns, p.all_columns);
+              static_cast<int>(p.parts), static_cast<int>(p.past), p.seen, p.values, p.transposed, p.scale,
+              p.rows, p.columns, p.all_columns);
 }
 
 void gpu::transpose(const void* values, void* transposed, int64_t rows, int64_t columns) {

@@ -40,20 +40,30 @@ __global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts
   if (threadIdx.x == 0) parts[blockIdx.x] = largest;
 }
 
+/// In the range of the type: beyond it the largest number, and NaN for an infinity, which must stay visible.
+__device__ inline float saturated(float scaled, float x, float limit) {
+  if (x - x != 0) return x - x;
+  return scaled > limit ? limit : scaled < -limit ? -limit : scaled;
+}
+
 /// x (rows, columns) to values (rows, columns), whose rows are all_columns apart, and, if `turns`, to transposed
 /// (columns, rows). The number of columns is a multiple of 16, and if `turns`, so is the number of rows. values and
-/// transposed times scale are x.
+/// transposed times scale are x. With `past`, the parts are of earlier tensors; if they are 0, the scale is 1. `seen`,
+/// if not null, is raised to the largest values of this x.
 template <class T, int N, int mantissa, bool turns>
-__global__ void quantize(const T* __restrict__ x, const float* __restrict__ parts, int part_count,
-                         unsigned char* __restrict__ values, unsigned char* __restrict__ transposed,
-                         float* __restrict__ scale, long long rows, long long columns, long long all_columns) {
+__global__ void quantize(const T* __restrict__ x, const float* __restrict__ parts, int part_count, int past,
+                         float* __restrict__ seen, unsigned char* __restrict__ values,
+                         unsigned char* __restrict__ transposed, float* __restrict__ scale, long long rows,
+                         long long columns, long long all_columns) {
   __shared__ unsigned int tile[kTileColumns * kStride / 4];
   unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
   float largest = 0;
   for (int part = static_cast<int>(threadIdx.x); part < part_count; part += kThreads)
     largest = max(largest, parts[part]);
-  largest = max(block_max(largest), kSmallest);
-  const float factor = 1.0f / largest * (mantissa == 3 ? 448.0f : 57344.0f);
+  constexpr float kLimit = mantissa == 3 ? 448.0f : 57344.0f;
+  largest = block_max(largest);
+  const float factor = past && largest == 0 ? 1.0f : 1.0f / max(largest, kSmallest) * kLimit;
+  float of_mine = 0;
   if (blockIdx.x == 0 && threadIdx.x == 0) *scale = 1.0f / factor;
 
   const long long across = (columns + kTileColumns - 1) / kTileColumns;
@@ -68,7 +78,11 @@ __global__ void quantize(const T* __restrict__ x, const float* __restrict__ part
     const long long at = (first_row + row) * all_columns + first_column + column;
     alignas(8) unsigned char out[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = to_8_bits<mantissa>(__fmul_rn(some[i], factor));
+    for (int i = 0; i < N; ++i) {
+      const float scaled = __fmul_rn(some[i], factor);
+      out[i] = to_8_bits<mantissa>(past ? saturated(scaled, some[i], kLimit) : scaled);
+    }
+    if (seen != nullptr) of_mine = max(of_mine, largest_of(some));
     if constexpr (N == 1)
       values[at] = out[0];
     else
@@ -78,6 +92,7 @@ __global__ void quantize(const T* __restrict__ x, const float* __restrict__ part
 #pragma unroll
     for (int i = 0; i < N; ++i) bytes[(column + i) * kStride + row] = out[i];
   }
+  if (seen != nullptr) note_largest<float>(seen, of_mine);
   if (!turns) return;
   write_columns(tile, transposed, first_row, first_column, rows, columns);
 }

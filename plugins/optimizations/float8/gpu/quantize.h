@@ -30,6 +30,8 @@ struct Quantize {
   int64_t all_columns;   ///< of the matrix (rows, all_columns) in which `values` are columns
   const float* largest;  ///< of parts; the largest of all gives the scale
   int64_t parts;
+  bool past;                  ///< the largest values are of earlier steps, so numbers may be larger
+  float* seen;                ///< fused::kLargestParts, raised to the largest values of this matrix; or null
   void *values, *transposed;  ///< (rows, columns); (columns, rows), or null
   float* scale;
 };
