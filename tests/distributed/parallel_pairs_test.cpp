@@ -95,7 +95,6 @@ std::vector<Row> rows() {
       // Ranks with columns of a matrix encode other blocks than one process.
       {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
       {"onednn_matmul", {{{"processors", "all"}}}},
-      {"upcast_matmul", {{{"processors", "all"}}}},
       {"optimizer_in_backward"},
       {"packing"},
       {"prefetch"},
@@ -103,6 +102,7 @@ std::vector<Row> rows() {
       {"schedule_free"},
       {"stochastic_rounding", {Json::object()}, "fp32", 2e-2},
       {"swiglu_recompute"},
+      {"upcast_matmul", {{{"processors", "all"}}}},
       {"vocab_padding"}};
 }
 
