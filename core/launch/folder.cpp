@@ -180,11 +180,12 @@ fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool
   if (resume) {
     check_arguments(folder, experiment);
     if (before > now)  // they would not count any more
-      throw UsageError(ErrorCode::conflict,
-                       "the report in '" + folder.string() + "' has " + counted(before, "round") +
-                           ", and this run asks for " + std::to_string(now) + " in all",
-                       "ask for " + std::to_string(before) +
-                           " rounds or more (--rounds), or use a different --label for fewer");
+      throw UsageError(
+          ErrorCode::conflict,
+          "the report in '" + folder.string() + "' has " + counted(before, "round") +
+              ", and this run asks for " + std::to_string(now) + " in all",
+          "ask for " + std::to_string(before) +
+              " rounds or more (--rounds), or for as many seeds, or use a different --label for fewer");
     return folder;
   }
   check_replaceable(folder, experiment);
