@@ -13,8 +13,8 @@ namespace optrush {
 /// the computing stream.
 class SideStream {
  public:
-  /// `urgent`: its kernels and copies are scheduled before those of the computing stream. All objects of a
-  /// plugin with the same urgency have one stream, from LibTorch's pool.
+  /// `urgent`: the GPU schedules this stream's kernels and copies before the computing stream's. Objects of a
+  /// plugin with the same urgency share one stream of LibTorch's pool.
   SideStream(at::Device device, bool urgent) : device_(device), urgent_(urgent) {}
 
   /// Enqueues `work` after everything that the computing stream has so far. `done`: the event after it; none

@@ -9,7 +9,7 @@
 
 namespace optrush::testing {
 namespace {
-using onednn_matmul::multiplies;
+using OneDnnKernels = onednn_matmul::Kernels;
 using onednn_matmul::Products;
 
 constexpr int64_t kRows = 160, kColumns = 144, kInner = 1024;
@@ -45,7 +45,7 @@ class OneDnnMatmul : public ::testing::Test {
 TEST_F(OneDnnMatmul, ProductsAndSumsOfEveryFormAreCorrect) {
   const Products products;
   for (const auto& [a, b] : every_form()) {
-    ASSERT_TRUE(multiplies(a, b));
+    ASSERT_TRUE(OneDnnKernels::multiplies(a, b));
     const Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble));
     expect_near_exact(at::mm(a, b), exact);
     Tensor out = at::empty({kRows, kColumns});
@@ -103,7 +103,7 @@ TEST_F(OneDnnMatmul, UnsupportedProductsAreBitEqualToLibTorch) {
   const Operands wide = operands(false, true, at::kDouble), small = {a.narrow(0, 0, 4), b},
                  gaps = {at::randn({kRows, 2 * kInner}).as_strided({kRows, kInner}, {2 * kInner, 2}), b};
   for (const Operands& left : {wide, small, gaps}) {
-    EXPECT_FALSE(multiplies(left.a, left.b));
+    EXPECT_FALSE(OneDnnKernels::multiplies(left.a, left.b));
     const Tensor plain = at::mm(left.a, left.b);
     const Products products;
     EXPECT_TRUE(at::mm(left.a, left.b).equal(plain));

@@ -1,7 +1,7 @@
 // Linears of the blocks in fp8 (arXiv:2209.05433): x, W and the gradient of the output are scaled, rounded
 // to 8 bits and multiplied by matrix units that are twice as fast as in bf16. Sums are in fp32, results in
-// bf16. Scales are dynamic: they come from the tensor at each use. With `scales = "delayed"` those of x and
-// of gradients come from the largest values of earlier steps. The matrix is quantized once per step. x is
+// bf16. Scales are dynamic: they come from the tensor at each use. With `scales = "delayed"`, x and gradients
+// have scales from the largest values of earlier steps. The matrix is quantized once per step. x is
 // kept for the backward in one byte per number. The recipes differ in the numbers that share a scale:
 // - tensorwise: a tensor. x and W are in e4m3 (3 bits of fraction), gradients in e5m2 (2 bits, more range).
 // - rowwise: a row; all in e4m3, as the next. An outlier affects only its row, so results are nearer to bf16.

@@ -28,11 +28,6 @@ constexpr int64_t kLeastSize = 16;
 /// For wider results oneDNN's kernels are slower than MKL's.
 constexpr int64_t kMostColumns = 16384;
 
-bool is_taken(const Tensor& x) {
-  return x.scalar_type() == at::kFloat && x.dim() == 2 && x.is_cpu() && x.layout() == at::kStrided &&
-         dense_in_one_order(x) && !x.is_conj() && !x.is_neg();
-}
-
 }  // namespace
 
 bool expected_faster() {
@@ -59,21 +54,23 @@ bool available() {
   return found;
 }
 
-bool multiplies(const Tensor& a, const Tensor& b) {
-  if (!is_taken(a) || !is_taken(b)) return false;
+bool Kernels::takes(const Tensor& x) {
+  return x.scalar_type() == at::kFloat && x.dim() == 2 && x.is_cpu() && x.layout() == at::kStrided &&
+         dense_in_one_order(x) && !x.is_conj() && !x.is_neg();
+}
+
+bool Kernels::multiplies(const Tensor& a, const Tensor& b) {
+  if (!takes(a) || !takes(b)) return false;
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   return b.size(0) == k && std::min({m, n, k}) >= kLeastSize && n <= kMostColumns &&
          2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) >= kLeastFlops;
 }
 
-bool Kernels::takes(const Tensor& x) { return is_taken(x); }
-bool Kernels::multiplies(const Tensor& a, const Tensor& b) { return onednn_matmul::multiplies(a, b); }
 void Kernels::multiply(const Tensor& a, const Tensor& b, const Tensor& out, float beta, float alpha) {
   product()(a, b, out, beta, alpha);
 }
 
 Products::Products() {
   if (!available()) throw Error("LibTorch does not call oneDNN's matmul on this processor");
-  replaced_.emplace();
 }
 }  // namespace optrush::onednn_matmul

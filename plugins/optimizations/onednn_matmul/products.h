@@ -1,6 +1,4 @@
 #pragma once
-#include <optional>
-
 #include "optrush/tensor.h"
 #include "overrides/cpu_products.h"
 
@@ -14,12 +12,10 @@ bool expected_faster();
 /// processor.
 bool available();
 
-/// Whether matrices (m, k) and (k, n) are multiplied by oneDNN: fp32, dense in one of the two orders, and
-/// with so much work that the cost of the call is small.
-bool multiplies(const Tensor& a, const Tensor& b);
-
 struct Kernels {
+  /// An fp32 matrix, dense in one of the two orders.
   static bool takes(const Tensor& x);
+  /// Whether matrices (m, k) and (k, n) have so much work that the cost of the call is small.
   static bool multiplies(const Tensor& a, const Tensor& b);
   static void multiply(const Tensor& a, const Tensor& b, const Tensor& out, float beta, float alpha);
 };
@@ -31,6 +27,6 @@ class Products {
   Products();
 
  private:
-  std::optional<CpuProducts<Kernels>> replaced_;
+  CpuProducts<Kernels> replaced_;
 };
 }  // namespace optrush::onednn_matmul

@@ -105,6 +105,6 @@ OPTRUSH_PLUGIN(OptimizerInBackward, R"json({
   "check": [{}, {"options": {"stream": "side"}}],
   "options": [
     {"name": "stream", "type": "string", "default": "compute", "choices": ["compute", "side"],
-     "doc": "stream of the updates on a GPU; compute: that of the backward; side: a second one beside it"}
+     "doc": "the stream that runs updates on a GPU; compute: the stream of the backward; side: a second stream"}
   ]
 })json");

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "cpu/convert.h"
+#include "kernel_parts/cpu/convert.h"
 #include "kernel_parts/tensors.h"
 
 namespace optrush::upcast_matmul {
@@ -37,7 +37,7 @@ Tensor block_of(const Tensor& x, int64_t row, int64_t column, int64_t rows, int6
                 stride = x.stride(by_rows ? 0 : 1);
   auto* const data = static_cast<char*>(const_cast<void*>(x.const_data_ptr())) +
                      (row * x.stride(0) + column * x.stride(1)) * x.element_size();
-  cpu::widened({fused::type_of(x, "upcast_matmul"), data, stride}, outer, inner, memory);
+  fused::widened({fused::type_of(x, "upcast_matmul"), data, stride}, outer, inner, memory);
   const Tensor block = at::from_blob(memory, {outer, inner}, at::kFloat);
   return by_rows ? block : block.t();
 }
@@ -78,6 +78,7 @@ bool Kernels::multiplies(const Tensor& a, const Tensor& b) {
 void Kernels::multiply(const Tensor& a, const Tensor& b, const Tensor& out, float beta, float alpha) {
   const std::lock_guard lock(shared().mutex);
   const Tensor& workspace = shared().workspaces.back();
+  TORCH_INTERNAL_ASSERT(workspace.size(0) >= at::get_num_threads());
   const Tiles tiles = tiles_of(a.size(0), b.size(1));
   const int64_t inner = a.size(1);
   auto* const memory = reinterpret_cast<float*>(workspace.data_ptr<uint8_t>());
@@ -98,7 +99,7 @@ void Kernels::multiply(const Tensor& a, const Tensor& b, const Tensor& out, floa
       }
       auto* const to =
           static_cast<char*>(out.data_ptr()) + (row * out.stride(0) + column) * out.element_size();
-      cpu::narrowed(for_sums, m, n, alpha, beta, {fused::type_of(out, "upcast_matmul"), to, out.stride(0)});
+      fused::narrowed(for_sums, m, n, alpha, beta, {fused::type_of(out, "upcast_matmul"), to, out.stride(0)});
     }
   });
 }

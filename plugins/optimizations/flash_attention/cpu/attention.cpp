@@ -64,7 +64,7 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
   memory.each_task([&](ForwardWorkspace<T, Stored>& work, const Task& task) {
     const int64_t b = task.batch;
     const auto whole = [&](const Tensor& x) {
-      return work.whole.of(rows_of<const Stored>(x, b, task.group), sizes.positions, sizes.width);
+      return work.whole.of(rows_of<const Stored>(x, b, task.group), sizes.positions);
     };
     const Rows<float> scores = work.scores, made = work.made;
     const Rows<T> weights = work.weights.over(scores);
@@ -73,8 +73,7 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
     each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
       const int64_t size = tile.size(), seen = inner_size<T>(tile.keys());
       float* lse = lses + (b * sizes.heads + head) * sizes.positions + tile.begin;
-      const auto queries =
-          work.queries.of(rows_of<const Stored>(q, b, head).from(tile.begin), size, sizes.width);
+      const auto queries = work.queries.of(rows_of<const Stored>(q, b, head).from(tile.begin), size);
       multiply<T>(size, tile.keys(), sizes.width, queries, keys.from_column(tile.first), false, scores);
       std::array<float, kTile> sums{};
       for (int64_t i = 0; i < size; ++i)
@@ -172,7 +171,7 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
     const Rows<float> scores = work.scores, of_weights = work.of_weights, made = work.made;
     const Rows<T> weights = work.weights.over(scores), of_scores = work.of_scores.over(of_weights);
     const auto whole = [&](const Tensor& x) {
-      return work.whole.of(rows_of<const Stored>(x, b, task.group), sizes.positions, sizes.width);
+      return work.whole.of(rows_of<const Stored>(x, b, task.group), sizes.positions);
     };
     const auto turned_values = work.turned_values.of(whole(v), sizes.positions, sizes.width);
     const auto head_keys = whole(k);  // after the values, which use the same workspace
@@ -185,8 +184,8 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
         return rows_of<const Stored>(x, b, head).from(tile.begin);
       };
       const auto stored_of_out = tile_of_head(result.of_out), outs = tile_of_head(out);
-      const auto queries = work.tile_queries.of(tile_of_head(q), size, sizes.width);
-      const auto of_out = work.tile_gradients.of(stored_of_out, size, sizes.width);
+      const auto queries = work.tile_queries.of(tile_of_head(q), size);
+      const auto of_out = work.tile_gradients.of(stored_of_out, size);
       const int64_t first_row = (b * sizes.heads + head) * sizes.positions + tile.begin;
       const float* head_lse = lses + first_row;
       multiply<T>(size, tile.keys(), sizes.width, queries, turned_keys.from_column(tile.first), false,

@@ -3,6 +3,7 @@
 
 #include "cpu/products.h"
 #include "cpu/rows.h"
+#include "kernel_parts/cpu/convert.h"
 
 namespace optrush::flash::cpu {
 /// Hands out parts of the memory of one thread. Without memory, it counts how much is needed.
@@ -52,17 +53,19 @@ class RowsOver {
   Rows<T> rounded_;
 };
 
-/// Rows of Stored in the type T of the products: the same memory, or converted to fp32.
+/// Rows of Stored in the type T of the products: the same memory, or bf16 converted to fp32.
 template <class T, class Stored>
 class Widened {
  public:
-  Widened(int64_t rows, int64_t row, Arena& arena) : wide_(take_rows<T>(kSame ? 0 : rows, row, arena)) {}
+  Widened(int64_t rows, int64_t columns, Arena& arena)
+      : wide_(take_rows<T>(kSame ? 0 : rows, columns, arena)) {}
 
-  Rows<const T> of(Rows<const Stored> in, int64_t rows, int64_t columns) const {
+  Rows<const T> of(Rows<const Stored> in, int64_t rows) const {
     if constexpr (kSame) {
       return in;
     } else {
-      widened(in, rows, columns, wide_);
+      auto* const bits = const_cast<Stored*>(in.data);
+      fused::widened({fused::Type::bf16, bits, in.row}, rows, wide_.row, wide_.data);
       return read(wide_);
     }
   }

@@ -136,11 +136,6 @@ float inner_product_of_bf16(const Bf16* a, const Bf16* b, int64_t count) {
   return inner_product_of(a, b, count);
 }
 
-void widen(const Bf16* from, int64_t count, float* to) {
-  each_vector<float>(
-      0, count, [&](auto d, int64_t i) HWY_ATTR { store(d, load(d, from + i), to + i, /*stream=*/false); });
-}
-
 template <class T>
 void scale_to(const float* from, float factor, int64_t count, T* to) {
   each_vector<float>(0, count, [&](auto d, int64_t i) HWY_ATTR {
@@ -165,7 +160,6 @@ HWY_EXPORT(gradient_in_floats);
 HWY_EXPORT(gradient_in_bf16);
 HWY_EXPORT(inner_product_of_floats);
 HWY_EXPORT(inner_product_of_bf16);
-HWY_EXPORT(widen);
 HWY_EXPORT(scale_to_floats);
 HWY_EXPORT(scale_to_bf16);
 
@@ -197,10 +191,6 @@ float inner_product(const float* a, const float* b, int64_t count) {
 float inner_product(const c10::BFloat16* a, const c10::BFloat16* b, int64_t count) {
   return HWY_DYNAMIC_DISPATCH(inner_product_of_bf16)(reinterpret_cast<const hwy::bfloat16_t*>(a),
                                                      reinterpret_cast<const hwy::bfloat16_t*>(b), count);
-}
-void widened(Rows<const c10::BFloat16> from, int64_t rows, int64_t columns, Rows<float> to) {
-  for (int64_t i = 0; i < rows; ++i)
-    HWY_DYNAMIC_DISPATCH(widen)(reinterpret_cast<const hwy::bfloat16_t*>(from.at(i)), columns, to.at(i));
 }
 void scaled(const float* from, float factor, int64_t count, float* to) {
   HWY_DYNAMIC_DISPATCH(scale_to_floats)(from, factor, count, to);

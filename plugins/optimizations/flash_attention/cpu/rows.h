@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "cpu/layout.h"
-
 namespace optrush::flash::cpu {
 /// The part [begin, end) of a row.
 struct Range {
@@ -32,9 +30,6 @@ void softmax_gradient(const float* scores, const float* gradients, Range visible
 
 float inner_product(const float* a, const float* b, int64_t count);
 float inner_product(const c10::BFloat16* a, const c10::BFloat16* b, int64_t count);
-
-/// Rows of bf16 (rows, columns) as rows of fp32.
-void widened(Rows<const c10::BFloat16> from, int64_t rows, int64_t columns, Rows<float> to);
 
 /// to = factor * from, rounded to its type. `from` and `to` may be the same memory.
 void scaled(const float* from, float factor, int64_t count, float* to);

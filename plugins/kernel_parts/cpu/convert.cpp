@@ -1,24 +1,19 @@
 // Blocks of matrices between 16 and 32 bits.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "cpu/convert.cpp"
+#define HWY_TARGET_INCLUDE "kernel_parts/cpu/convert.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
-#include "cpu/convert.h"
 #include "hwy/highway.h"
+#include "kernel_parts/cpu/convert.h"
 #include "kernel_parts/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace optrush::upcast_matmul {
+namespace optrush::fused {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using cpu::Narrow;
-using fused::HWY_NAMESPACE::each_vector;
-using fused::HWY_NAMESPACE::load;
-using fused::HWY_NAMESPACE::store;
-using fused::HWY_NAMESPACE::with_type;
 
-void widen(const Narrow& from, int64_t rows, int64_t columns, float* to) {
+void widen(const NarrowRows& from, int64_t rows, int64_t columns, float* to) {
   with_type(from.type, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
     if constexpr (sizeof(T) == 2)
@@ -32,7 +27,7 @@ void widen(const Narrow& from, int64_t rows, int64_t columns, float* to) {
   });
 }
 
-void narrow(const float* from, int64_t rows, int64_t columns, float alpha, float beta, const Narrow& to) {
+void narrow(const float* from, int64_t rows, int64_t columns, float alpha, float beta, const NarrowRows& to) {
   with_type(to.type, [&](auto* type) HWY_ATTR {
     using T = std::remove_pointer_t<decltype(type)>;
     if constexpr (sizeof(T) == 2)
@@ -48,19 +43,19 @@ void narrow(const float* from, int64_t rows, int64_t columns, float alpha, float
   });
 }
 }  // namespace HWY_NAMESPACE
-}  // namespace optrush::upcast_matmul
+}  // namespace optrush::fused
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace optrush::upcast_matmul {
+namespace optrush::fused {
 HWY_EXPORT(widen);
 HWY_EXPORT(narrow);
-void cpu::widened(const Narrow& from, int64_t rows, int64_t columns, float* to) {
+void widened(const NarrowRows& from, int64_t rows, int64_t columns, float* to) {
   HWY_DYNAMIC_DISPATCH(widen)(from, rows, columns, to);
 }
-void cpu::narrowed(const float* from, int64_t rows, int64_t columns, float alpha, float beta,
-                   const Narrow& to) {
+void narrowed(const float* from, int64_t rows, int64_t columns, float alpha, float beta,
+              const NarrowRows& to) {
   HWY_DYNAMIC_DISPATCH(narrow)(from, rows, columns, alpha, beta, to);
 }
-}  // namespace optrush::upcast_matmul
+}  // namespace optrush::fused
 #endif
