@@ -49,7 +49,8 @@ static Record<PlannedParameters> record_of(const PlannedParameters*) {
       .open()
       .field("count", &P::count)
       .field("trainable", &P::trainable)
-      .field("bytes", &P::bytes);
+      .field("bytes", &P::bytes)
+      .field("kept", &P::kept, "elements that rank 0 keeps between steps", {.left_out = true});
 }
 
 static Record<PlannedFlops> record_of(const PlannedFlops*) {
@@ -134,7 +135,8 @@ Record<PlannedSaving> record_of(const PlannedSaving*) {
       .open()
       .field("part_bytes", &S::parts, "size of the file that each rank writes, by rank",
              {.required = true, .integer = true})
-      .field("states", &S::states, "the most states that the run saves", {.required = true})
+      .field("states", &S::states, "the most states that the run saves; null: epochs are its only end",
+             {.required = true, .nullable = true})
       .field("kept_bytes", &S::kept, "states in the run's folder after the run", {.integer = true})
       .field("disk_bytes", &S::disk,
              "most bytes of states in the run's folder: a new state is complete before the old "
@@ -156,7 +158,8 @@ Record<PlannedValidation> record_of(const PlannedValidation*) {
   using V = PlannedValidation;
   return Record<V>("a forecast of validations")
       .open()
-      .field("times", &V::times, "the most validations in the run", {.required = true})
+      .field("times", &V::times, "the most validations in the run; null: epochs are its only end",
+             {.required = true, .nullable = true})
       .field("positions", &V::positions, "positions of one validation, including padding, of all ranks",
              {.required = true})
       .field("peak_bytes", &V::peak, "peak memory of a rank in a validation",
@@ -278,8 +281,10 @@ std::string planned_saving_text(const PlannedSaving& saving) {
   std::string text =
       "a saved state takes " + bytes(saving.bytes()) + " (" + grouped(saving.bytes()) + " bytes";
   if (ranks) text += " in " + std::to_string(saving.parts.size()) + " files, one per rank";
-  text += "); at most " + counted(saving.states, "state") + " saved, " + bytes(saving.disk) +
-          " of disk at once, " + bytes(saving.kept) + " after the run; ";
+  text += "); " +
+          (saving.states ? "at most " + counted(*saving.states, "state") + " saved"
+                         : "states are saved until the last epoch ends") +
+          ", " + bytes(saving.disk) + " of disk at once, " + bytes(saving.kept) + " after the run; ";
   text +=
       saving.host > 0 ? "saving needs " + bytes(saving.host) + " of host memory" : "saving copies nothing";
   if (saving.device.value_or(0) > 0) text += " and " + bytes(*saving.device) + " of device memory";
@@ -296,8 +301,10 @@ std::string planned_weights_text(const PlannedSaving& saving) {
 }
 
 std::string planned_validation_text(const PlannedValidation& validation) {
-  return "validation: at most " + counted(validation.times, "time") + ", each " +
-         counted(validation.positions, "position") + ", predicted peak " + bytes(validation.peak) +
+  return "validation: " +
+         (validation.times ? "at most " + counted(*validation.times, "time") : "until the last epoch ends") +
+         ", each " + counted(validation.positions, "position") + ", predicted peak " +
+         bytes(validation.peak) +
          (validation.flops ? "; together " + percent(*validation.flops) + " of the FLOPs of the steps" : "");
 }
 }  // namespace optrush

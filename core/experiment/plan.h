@@ -29,9 +29,10 @@ struct PlannedSlot {
   std::vector<Wrap> wraps;
 };
 
-/// Parameters of a rank. Bytes are those of their types.
+/// Parameters of the model, and the elements of them that rank 0 keeps. Bytes are those of their types.
 struct PlannedParameters {
   int64_t count = 0, trainable = 0, bytes = 0;
+  std::optional<int64_t> kept;  ///< none: a file of an earlier build
 };
 
 /// FLOPs per token of a full sequence, by each formula.
@@ -64,12 +65,12 @@ inline int64_t times_due(int64_t every, int64_t steps) { return every > 0 ? (ste
 
 /// The forecast of a run's saved states, in bytes. `host` and `device` are memory, the others are files.
 struct PlannedSaving {
-  std::vector<double> parts;     ///< the files of a state, by rank
-  int64_t states = 0;            ///< the most states that the run saves
-  double kept = 0;               ///< bytes in the run's folder after the run
-  double disk = 0;               ///< most bytes there: a new state is complete before the old one goes
-  double host = 0;               ///< host memory of a rank for saving, beside its tensors
-  std::optional<double> device;  ///< device memory of a rank for saving; none on a CPU
+  std::vector<double> parts;      ///< the files of a state, by rank
+  std::optional<int64_t> states;  ///< the most states that the run saves; none: epochs are its only end
+  double kept = 0;                ///< bytes in the run's folder after the run
+  double disk = 0;                ///< most bytes there: a new state is complete before the old one goes
+  double host = 0;                ///< host memory of a rank for saving, beside its tensors
+  std::optional<double> device;   ///< device memory of a rank for saving; none on a CPU
   std::optional<PlannedWeights> weights;  ///< the model, or the adapter alone; none: it can't be exported
   std::optional<PlannedWeights> merged;   ///< the model with its adapter merged; none: there is no adapter
   double bytes() const { return std::accumulate(parts.begin(), parts.end(), 0.0); }
@@ -77,10 +78,10 @@ struct PlannedSaving {
 
 /// The forecast of a run's validations.
 struct PlannedValidation {
-  int64_t times = 0;            ///< the most validations in the run
-  int64_t positions = 0;        ///< of one validation, of all ranks, with padding
-  double peak = 0;              ///< peak of a rank's memory in use, in bytes
-  std::optional<double> flops;  ///< FLOPs of all validations per FLOP of the steps
+  std::optional<int64_t> times;  ///< the most validations in the run; none: epochs are its only end
+  int64_t positions = 0;         ///< of one validation, of all ranks, with padding
+  double peak = 0;               ///< peak of a rank's memory in use, in bytes
+  std::optional<double> flops;   ///< FLOPs of all validations per FLOP of the steps
 };
 
 /// A dimension of the mesh.

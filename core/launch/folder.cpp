@@ -175,10 +175,18 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
 
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume,
                       std::vector<std::string>& notes) {
-  if (resume && has_report(folder)) check_arguments(folder, experiment);
-  if (resume || !has_report(folder)) return folder;
+  if (!has_report(folder)) return folder;
+  const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before);
+  if (resume) check_arguments(folder, experiment);
+  if (resume && before > now)
+    throw UsageError(ErrorCode::conflict,
+                     "'" + folder.string() + "' has results of " + counted(before, "round") +
+                         ", but this start asks for " + std::to_string(now),
+                     "give --rounds " + std::to_string(before) +
+                         " or more, or as many seeds; without --resume a new report begins");
+  if (resume) return folder;
   check_replaceable(folder, experiment);
-  if (const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before); before > now)
+  if (before > now)
     notes.push_back("warning: this replaces the report of " + counted(before, "round") + " in '" +
                     folder.string() + "' by one of " + counted(now, "round") +
                     "; a report with another --label is not replaced");

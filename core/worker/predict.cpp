@@ -113,10 +113,11 @@ std::optional<PlannedValidation> forecast_validation(RunSetup& session, double s
   const std::vector<Batch> batches = shapes_of(session, rounds);
   validation.loss({batches.begin(), batches.begin() + made});
   costs.stop();
-  PlannedValidation found{.times = times_due(session.spec().validate.every, steps),
+  const int64_t due = times_due(session.spec().validate.every, steps);
+  PlannedValidation found{.times = only_epochs(train) ? std::nullopt : std::optional(due),
                           .positions = rounds * rows * train.seq_len,
                           .peak = static_cast<double>(simulated::peak().total())};
-  const auto times = static_cast<double>(found.times * rounds) / static_cast<double>(made * steps);
+  const auto times = static_cast<double>(due * rounds) / static_cast<double>(made * steps);
   if (step_flops > 0) found.flops = costs.total().flops() / step_flops * times;
   return found;
 } catch (const std::exception&) {
@@ -169,11 +170,6 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   }
   if (spec.validate.every > 0) found.validation = forecast_validation(session, costs.total().flops());
   return found;
-}
-
-/// The number of ranks that share the memory of a GPU.
-int64_t ranks_on_a_gpu(const RunSpec& spec, int64_t gpus) {
-  return ranks_may_share_a_gpu() ? (spec.train.world_size + gpus - 1) / gpus : 1;
 }
 
 /// The architecture of this machine's GPU.
@@ -253,8 +249,10 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
   const auto bytes = [](int64_t count) { return static_cast<double>(count); };
   PlannedMemory& memory = plan.memory.emplace(found->memory);
   if (gpu) {
-    if (const auto gpus = visible_gpus(nullptr); !gpus.empty())
-      memory.available = bytes(gpus.front().memory_bytes / ranks_on_a_gpu(spec, std::ssize(gpus)));
+    if (const auto gpus = visible_gpus(nullptr); !gpus.empty()) {
+      const int64_t count = std::ssize(gpus), ranks_of_one = (spec.train.world_size + count - 1) / count;
+      memory.available = bytes(gpus.front().memory_bytes / (ranks_may_share_a_gpu() ? ranks_of_one : 1));
+    }
   } else {
     memory.available = bytes(read_cpu().available_bytes);
   }

@@ -15,6 +15,7 @@ sys.path.insert(0, str(SOURCE / "scripts/python"))
 from optimization_rush.referee.challengers import described, rung  # noqa: E402
 from optimization_rush.referee.log import read_events  # noqa: E402
 from optimization_rush.referee.lua import script  # noqa: E402
+from optimization_rush.referee.measure import Machine  # noqa: E402
 from optimization_rush.referee.session import Champion, Session  # noqa: E402
 
 ENVIRONMENT = {**os.environ, "OPTRUSH_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
@@ -125,6 +126,18 @@ def a_killed_command_continues(work):
     made = attempt(work, "--sleep")
     assert made["try"] == number and made["answer"] == "equal", made
     assert journal.read_text().count('"event":"started","run":"00-base-r1"') == 1, journal.read_text()
+
+
+def stored_rounds_count(work):
+    """A repeated command never asks for fewer rounds than its report has: `optrush run --resume` would refuse."""
+    machine = Machine.__new__(Machine)
+    machine.folder = work / "stored"
+    runs = machine.folder / "tries/001-screen/runs"
+    for run in ("00-base-drift", "00-base-r3", "01-x-r2", "01-x-r12-reference"):
+        (runs / run).mkdir(parents=True)
+        (runs / run / "result.json").touch()
+    (runs / "01-x-r4").mkdir()
+    assert machine._rounds_of("001-screen") == 3 and machine._rounds_of("002-screen") == 0
 
 
 def mistakes(work):
@@ -252,3 +265,4 @@ with tempfile.TemporaryDirectory() as folder:
         attempt(place, "--slow")
     the_report(place)
     mistakes(place)
+    stored_rounds_count(place)

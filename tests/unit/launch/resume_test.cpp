@@ -60,6 +60,18 @@ TEST_F(Resume, AddsRounds) {
   EXPECT_THAT(starts(), ElementsAre("00-base-r2", "01-a-r2", "00-base-drift"));
 }
 
+TEST_F(Resume, RefusesFewerRoundsThanAreStored) {
+  run(experiment({"a"}, 3));
+  fs::remove_all(report() / "runs/01-a-r3");
+  EXPECT_THAT(error_of([&] { run(experiment({"a"}, 2), resuming()); }),
+              AllOf(HasSubstr("has results of 3 rounds, but this start asks for 2"),
+                    HasSubstr("give --rounds 3 or more")));
+  EXPECT_FALSE(fs::exists(report() / "replaced"));
+  EXPECT_EQ(load_report(report()).experiment.rounds, 3);
+  run(experiment({"a"}, 3), resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-a-r3"));
+}
+
 TEST_F(Resume, RunsChangedSpecsAgain) {
   auto e = experiment({"a", "b"});
   run(e);
@@ -89,8 +101,8 @@ TEST_F(Resume, NamesTheFieldsThatChanged) {
 
 TEST_F(Resume, NamesRunsThatAreNotPartOfTheExperiment) {
   run(experiment({"a"}, 2));
-  const auto found = unrelated(experiment({"renamed"}, 1), 1, [](const Variant&) { return true; });
-  EXPECT_THAT(found.at("the experiment has no such run"), ElementsAre("00-base-r2", "01-a-r1", "01-a-r2"));
+  const auto found = unrelated(experiment({"renamed"}, 2), 2, [](const Variant&) { return true; });
+  EXPECT_THAT(found.at("the experiment has no such run"), ElementsAre("01-a-r1", "01-a-r2"));
 }
 
 // A rank was lost, and the run has a state from which it continues on fewer ranks.
@@ -129,9 +141,9 @@ TEST_F(Resume, MachinesOfAJobMayBeFewerButNotOthers) {
 
 TEST_F(Resume, SetsAsideRunsThatLeftTheExperiment) {
   run(experiment({"a", "b"}, 2));
-  run(experiment({"renamed"}, 1), resuming());
-  EXPECT_THAT(starts(), ElementsAre("01-renamed-r1", "00-base-drift"));
-  EXPECT_EQ(load_report(report()).runs.size(), 3);
+  run(experiment({"renamed"}, 2), resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-renamed-r1", "01-renamed-r2"));
+  EXPECT_EQ(load_report(report()).runs.size(), 5);
 }
 
 TEST_F(Resume, RungWithAChangedPluginIsRunAgain) {

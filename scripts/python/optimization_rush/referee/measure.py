@@ -145,6 +145,8 @@ class Machine:
 
     def measure(self, attempt: Try, phase: str, rounds: int) -> Event:
         planned, champions = attempt.planned or {}, self.session.champions
+        label = f"{attempt.number:03}-{phase}"
+        rounds = max(rounds, self._rounds_of(label))  # of an attempt that was interrupted
         by_loss = self.seeds(2 * attempt.number + (phase == "confirm"), rounds)
         beside = phase == "confirm" and len(champions) > 1 and not by_loss
         base = champions[0] if beside else champions[-1]
@@ -152,7 +154,6 @@ class Machine:
             base = base.with_steps(math.ceil(base.spec["train"]["steps"] / SHORT))
         text = script(base, planned["rung"], self.session.settings.timeout,
                       over=champions[-1] if beside else None, by_loss=by_loss)
-        label = f"{attempt.number:03}-{phase}"
         stored = self._stored(text, label, rounds, planned["plugin_path"])
         rows, report = stored.results["rows"], f"{NAME}/{label}"
         row = rows[-1]
@@ -256,6 +257,11 @@ class Machine:
             return dry_run(str(file), _paths(paths))
         finally:
             file.unlink()
+
+    def _rounds_of(self, label: str) -> int:
+        results = (self.folder / NAME / label / "runs").glob("*/result.json")
+        found = (re.search(r"-r(\d+)$", result.parent.name) for result in results)
+        return max((int(each[1]) for each in found if each), default=0)
 
     def _stored(self, text: str, label: str, rounds: int, paths: List[str]) -> Report:
         """A report after this number of rounds. Stored rounds count."""
