@@ -20,6 +20,10 @@ from data_lines import Refused
 from output_file import check_apart, check_vocabulary, whole_file
 
 
+# A tokenizer has one of these files.
+VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+
+
 class Notes:
     """Counts of events, with the place of the first one."""
 
@@ -184,6 +188,10 @@ def load(model):
     try:
         return AutoTokenizer.from_pretrained(model, local_files_only=True)
     except Exception as error:  # from transformers, huggingface_hub or files
+        if not any(os.path.exists(os.path.join(model, name)) for name in VOCABULARIES):
+            raise Refused(f"there is no tokenizer in '{model}': it has none of {', '.join(VOCABULARIES)}",
+                          "copy the tokenizer's files of the model into this folder, or name the folder that has them "
+                          "with --model") from None
         raise Refused(f"'{model}' has no tokenizer that transformers can load: {error}",
                       "give the folder of a model, with tokenizer.json and tokenizer_config.json") from None
 

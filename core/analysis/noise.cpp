@@ -214,17 +214,17 @@ std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>& rows) {
 std::string disturbed_warning(const std::vector<DisturbedRound>& rounds, bool more_rounds) {
   if (rounds.empty()) return {};
   constexpr size_t kNamed = 4;
-  std::vector<std::string> names;
-  for (const auto& each : rounds) {
-    if (names.size() == kNamed) {
-      names.push_back(std::to_string(rounds.size() - kNamed) + " more");
-      break;
-    }
-    names.push_back("round " + std::to_string(each.round + 1) + " of " + name_in_text(each.row) + " (" +
-                    fixed(each.speed, 2) + " times its speed in the other rounds)");
+  std::vector<std::string> names = texts_of(rounds, [](const DisturbedRound& each) {
+    return "round " + std::to_string(each.round + 1) + " of " + name_in_text(each.row) +
+           (each.speed < 1 ? " (" + percent(1 - each.speed, 0) + " slower)"
+                           : " (" + fixed(each.speed, 1) + " times as fast)");
+  });
+  if (names.size() > kNamed) {
+    names.resize(kNamed);
+    names.push_back(std::to_string(rounds.size() - kNamed) + " more");
   }
-  return "The machine was not steady in " + join(names) +
-         ". The ratios and intervals of these rows depend on it. " +
+  return "The machine was not steady. These rounds differ in speed from the other rounds of their rows: " +
+         join(names) + ". The ratios and intervals of these rows depend on them. " +
          (more_rounds ? "Run more rounds (--resume --rounds N), or measure" : "Measure") +
          " again on a quiet machine.";
 }

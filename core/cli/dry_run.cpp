@@ -4,6 +4,7 @@
 
 #include "analysis/checked_rows.h"
 #include "analysis/numbers/format.h"
+#include "base/contains.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -27,13 +28,19 @@ void add_slots(const Plan& plan, std::vector<std::string>& lines) {
   }
 }
 
+/// The plan of a variant in the JSON `dry`; none if there is none.
+std::optional<Plan> plan_in(const Json& dry, size_t index) {
+  const Json& plan = dry.at("plans").at(index);
+  if (!plan.is_object() || !plan.contains("problem")) return std::nullopt;
+  return plan_from_json(plan, "a plan");
+}
+
 /// Whether round 1 measures memory by which later rounds are interleaved.
 bool interleaves_later(const Json& dry) {
   const Json& experiment = dry.at("experiment");
-  const bool on_gpu = std::ranges::any_of(dry.at("plans"), [](const Json& plan) {
-    if (!plan.is_object()) return false;
-    const auto memory = plan.find("memory");
-    return memory != plan.end() && memory->is_object() && memory->value("device", "") != "cpu";
+  const bool on_gpu = std::ranges::any_of(dry.at("variants"), [&](const Json& variant) {
+    const auto plan = plan_in(dry, variant.at("index"));
+    return plan && plan->memory && plan->memory->device != "cpu";
   });
   const bool more_rounds = !experiment.at("until").empty() || experiment.at("rounds").get<int64_t>() > 1;
   return !on_gpu && more_rounds && experiment.at("interleave") == "auto" && dry.at("variants").size() > 1;
@@ -64,9 +71,10 @@ std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later,
     lines.push_back(counted(problem.world_size, "rank") + ": " + join(texts_of(plan.mesh, text), " x "));
   }
   if (const auto& p = plan.parameters)
-    lines.push_back((ranks ? "rank 0 has " : "") + grouped(static_cast<double>(p->count)) + " parameters, " +
+    lines.push_back(grouped(static_cast<double>(p->count)) + " parameters, " +
                     grouped(static_cast<double>(p->trainable)) + " trained, " +
-                    bytes(static_cast<double>(p->bytes)));
+                    bytes(static_cast<double>(p->bytes)) +
+                    (p->kept == p->count ? "" : "; rank 0 keeps " + grouped(static_cast<double>(*p->kept))));
   const auto& memory = plan.memory;
   if (memory) lines.push_back((ranks && !memory->rank ? "per rank: " : "") + planned_memory_text(*memory));
   const bool unknown = !memory && !plan.no_forecast.empty();
@@ -112,6 +120,7 @@ std::string estimate_text(const Json& dry) {
          ", from stored results of the same specs\n";
 }
 
+/// The settings of the base without those that have their defaults.
 std::vector<std::string> base_lines(const Json& spec) {
   std::vector<std::string> lines;
   for (const char* key : {"model_kind", "model", "data", "train", "device", "threads", "env", "timeout_s"})
@@ -119,6 +128,11 @@ std::vector<std::string> base_lines(const Json& spec) {
   for (const char* key : {"validate", "save"})
     if (const Json& part = spec.at(key); part.value("every", 0) > 0)
       for (auto& line : leaves_text({{key, part}})) lines.push_back(std::move(line));
+  const auto usual = leaves_text(to_json(run_spec_from_json(Json::object(), "")));
+  const auto left_out = std::erase_if(lines, [&](const std::string& line) {
+    return contains(usual, line) && (spec.at("model_kind") == "llama" || !line.starts_with("model."));
+  });
+  lines.push_back("and the defaults of " + counted(left_out, "other setting") + ", which --json has");
   if (const std::string start = spec.value("start", ""); !start.empty())
     lines.push_back("start = " + start + (spec.value("weights_only", false) ? ", its weights alone" : ""));
   for (const auto& use : spec.at("plugins")) lines.push_back("+ " + use_text(use));
@@ -140,13 +154,6 @@ Json with_ends(const Plans& plans, const NoPlans& without_plan) {
     plan["code"] = to_string(code_of(each.failure));
   }
   return list;
-}
-
-/// The plan of a variant in the JSON `dry`; none if there is none.
-std::optional<Plan> plan_in(const Json& dry, size_t index) {
-  const Json& plan = dry.at("plans").at(index);
-  if (!plan.is_object() || !plan.contains("problem")) return std::nullopt;
-  return plan_from_json(plan, "a plan");
 }
 
 /// "planned for: H100 80GB, 79.1 GiB (sm_90)".
@@ -213,8 +220,9 @@ std::string dry_run_text(const Json& dry) {
                      (experiment.at("until").empty() ? "" : " in the first round") + ", report in " +
                      plain_text(dry.at("folder")) + "\n";
   text += gpu_text(dry) + estimate_text(dry);
-  if (!dry.at("only").empty())
-    text += "--only: " + join(dry.at("only").get<std::vector<std::string>>()) + ", and the base\n";
+  if (const auto only = dry.at("only").get<std::vector<std::string>>(); !only.empty())
+    text += "--only: " + join(only) +
+            (contains(only, plain_text(experiment.at("base_name"))) ? "" : ", and the base") + "\n";
   for (const auto& [name, value] : experiment.at("arguments").items())
     text += "argument " + name + " = " + plain_text(value) + "\n";
   const auto add = [&](const std::vector<std::string>& lines) {

@@ -49,7 +49,8 @@ static Record<PlannedParameters> record_of(const PlannedParameters*) {
       .open()
       .field("count", &P::count)
       .field("trainable", &P::trainable)
-      .field("bytes", &P::bytes);
+      .field("bytes", &P::bytes)
+      .field("kept", &P::kept, "elements that rank 0 keeps between steps", {.left_out = true});
 }
 
 static Record<PlannedFlops> record_of(const PlannedFlops*) {

@@ -29,9 +29,10 @@ struct PlannedSlot {
   std::vector<Wrap> wraps;
 };
 
-/// Parameters of a rank. Bytes are those of their types.
+/// Parameters of the model, and the elements of them that rank 0 keeps. Bytes are those of their types.
 struct PlannedParameters {
   int64_t count = 0, trainable = 0, bytes = 0;
+  std::optional<int64_t> kept;  ///< none: a file of an earlier build
 };
 
 /// FLOPs per token of a full sequence, by each formula.

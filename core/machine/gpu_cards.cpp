@@ -30,8 +30,8 @@ constexpr Card kCards[] = {
     {"h200", "H200 141GB", 141, 139.72, "sm_90"},
     {"gh200", "GH200 96GB", 96, 94.50, "sm_90"},
     {"l40s", "L40S 48GB", 48, 44.40, "sm_89"},
-    {"l4", "L4 24GB", 24, 22.03, "sm_89"},
     {"rtx4090", "RTX 4090 24GB", 24, 23.52, "sm_89"},
+    {"l4", "L4 24GB", 24, 22.03, "sm_89"},
     {"rtx6000-ada", "RTX 6000 Ada 48GB", 48, 47.40, "sm_89"},
     {"a10g", "A10G 24GB", 24, 22.05, "sm_86"},
     {"a6000", "RTX A6000 48GB", 48, 47.40, "sm_86"},
@@ -45,9 +45,6 @@ struct Alias {
 };
 constexpr Alias kAliases[] = {{"h100", "h100-80"}, {"h100-nvl", "h100-94"}, {"a100", "a100-80"},
                               {"4090", "rtx4090"}, {"3090", "rtx3090"},     {"5090", "rtx5090"}};
-
-// Sizes that mean another card than the first of that size.
-constexpr Alias kSizes[] = {{"24", "rtx4090"}};
 
 constexpr double kGiga = 1e9, kGibi = 1 << 30;
 constexpr const char* kNewestKnown = "sm_90";
@@ -71,9 +68,7 @@ const Card* card_named(const std::string& name) {
   return nullptr;
 }
 
-const Card* card_of_size(const std::string& digits, double size) {
-  for (const Alias& meant : kSizes)
-    if (meant.name == digits) return card_named(meant.card);
+const Card* card_of_size(double size) {
   for (const Card& card : kCards)
     if (card.sold == size) return &card;
   return nullptr;
@@ -93,6 +88,7 @@ std::optional<std::pair<double, std::string>> number_in(const std::string& text)
 std::vector<std::string> gpu_card_names() {
   std::vector<std::string> names;
   for (const Card& card : kCards) names.emplace_back(card.name);
+  for (const Alias& alias : kAliases) names.emplace_back(alias.name);
   return names;
 }
 
@@ -100,25 +96,22 @@ Json to_json(const PlannedGpu& gpu) {
   return {{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"sm", gpu.sm}};
 }
 
-PlannedGpu planned_gpu(const std::string& given) {
+PlannedGpu planned_gpu(const std::string& given, const std::string& option) {
   const std::string name = lower(given);
   if (const Card* card = card_named(name)) return planned(*card);
   const auto number = number_in(name);
-  if (!number || (!number->second.empty() && number->second != "gb" && number->second != "gib")) {
-    std::vector<std::string> names = gpu_card_names();
-    for (const Alias& alias : kAliases) names.emplace_back(alias.name);
-    throw UsageError(ErrorCode::unknown_name, "--as-gpu: unknown GPU '" + given + "'",
-                     or_else(did_you_mean(name, names),
+  if (!number || (!number->second.empty() && number->second != "gb" && number->second != "gib"))
+    throw UsageError(ErrorCode::unknown_name, option + ": unknown GPU '" + given + "'",
+                     or_else(did_you_mean(name, gpu_card_names()),
                              "give the memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB"));
-  }
   const auto& [size, unit] = *number;
   constexpr double kMost = 1e6;  // keeps the bytes within int64
   if (!(size > 0) || size > kMost)
     throw UsageError(ErrorCode::invalid_value,
-                     "--as-gpu: the memory must be above 0 and at most 1000000, not " + given,
+                     option + ": the memory must be above 0 and at most 1000000, not " + given,
                      "for example 80, 79.1, 80GB or h100");
   if (const bool as_sold = unit.empty() && name.find('.') == std::string::npos; as_sold)
-    if (const Card* card = card_of_size(name, size)) return planned(*card);
+    if (const Card* card = card_of_size(size)) return planned(*card);
   const double bytes = size * (unit == "gb" ? kGiga : kGibi);
   return {"planned GPU", static_cast<int64_t>(std::llround(bytes)), kNewestKnown};
 }

@@ -25,6 +25,8 @@ class RunParams final : public Params {
   void keep_only(const std::vector<Param*>& kept) {
     std::erase_if(kept_, [&](Param* param) { return !optrush::contains(kept, param); });
   }
+  /// The parameters of all ranks.
+  const std::deque<Param>& declared() const { return params_; }
 };
 
 /// A run that is ready to train, and the interface for plugins (Run). RunSetup builds it.
@@ -52,7 +54,7 @@ class Session : public Run {
   const RunRecipe& recipe() const { return recipe_; }
   const std::vector<LoadedPlugin>& plugins() const { return plugins_; }
   const Model& model() const { return model_; }
-  const Params& params() const { return params_; }
+  const RunParams& params() const { return params_; }
   const Mesh& mesh() const { return recipe_.mesh; }
   const Ranks& ranks() const { return ranks_; }
   /// The store at which the ranks met; null for one rank and in plans.

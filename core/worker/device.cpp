@@ -21,7 +21,8 @@ at::Device open_device(const std::string& name, int64_t local_rank) {
                 did_you_mean(name, {"auto", "cpu", "cuda"}));
   if (const auto& cuda = load_cuda(); !cuda) {
     if (name == "auto") return at::kCPU;
-    throw Skip("no GPU can be used: " + cuda.reason, "use --device cpu; optrush doctor has details");
+    throw Skip("no GPU can be used: " + cuda.reason,
+               "use --device cpu; optrush doctor has details, and --dry-run --as-gpu GPU plans without one");
   }
   int visible = 1;
 #ifdef OPTRUSH_HAS_CUDA
@@ -72,7 +73,8 @@ void check_needs(const RunSpec& spec, const Catalogue& catalogue) {
     const auto& needs = catalogue.at(use.name).needs;
     if (needs.empty()) continue;
     if (const std::string unmet = unmet_needs(needs, machine_offer(find_python_tools())); !unmet.empty())
-      throw Skip("plugin '" + use.name + "' " + unmet, "optrush doctor lists the plugins that work here");
+      throw Skip("plugin '" + use.name + "' " + unmet,
+                 "optrush doctor lists the plugins that work here; --dry-run --as-gpu GPU plans for others");
   }
 }
 }  // namespace optrush

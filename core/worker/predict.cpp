@@ -172,11 +172,6 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   return found;
 }
 
-/// The number of ranks that share the memory of a GPU.
-int64_t ranks_on_a_gpu(const RunSpec& spec, int64_t gpus) {
-  return ranks_may_share_a_gpu() ? (spec.train.world_size + gpus - 1) / gpus : 1;
-}
-
 /// The architecture of this machine's GPU.
 std::string architecture_here() {
   const auto gpus = visible_gpus(nullptr);
@@ -254,8 +249,10 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
   const auto bytes = [](int64_t count) { return static_cast<double>(count); };
   PlannedMemory& memory = plan.memory.emplace(found->memory);
   if (gpu) {
-    if (const auto gpus = visible_gpus(nullptr); !gpus.empty())
-      memory.available = bytes(gpus.front().memory_bytes / ranks_on_a_gpu(spec, std::ssize(gpus)));
+    if (const auto gpus = visible_gpus(nullptr); !gpus.empty()) {
+      const int64_t count = std::ssize(gpus), ranks_of_one = (spec.train.world_size + count - 1) / count;
+      memory.available = bytes(gpus.front().memory_bytes / (ranks_may_share_a_gpu() ? ranks_of_one : 1));
+    }
   } else {
     memory.available = bytes(read_cpu().available_bytes);
   }

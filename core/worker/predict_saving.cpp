@@ -69,8 +69,7 @@ std::optional<PlannedSaving> forecast_saving(const RunSpec& spec, const simulate
           RunSetup::open(spec, simulated::open(form), Ranks::planned(0, spec.train.world_size));
       remove_compilers(without_compilers, session->recipe(), bounds);
     }
-    PlannedSaving saving;
-    if (!only_epochs(spec.train)) saving.states = regular + best;
+    PlannedSaving saving{.states = only_epochs(spec.train) ? std::nullopt : std::optional(regular + best)};
     for (int64_t rank = 0; rank < spec.train.world_size; ++rank)
       add_part(saving, without_compilers, form, rank);
     const auto copies = [&](int64_t count) { return saving.bytes() * static_cast<double>(count); };

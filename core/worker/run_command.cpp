@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/part_times.h"
 #include "base/seconds_since.h"
+#include "data/batches.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
 #include "machine/stand_in.h"
@@ -14,6 +15,7 @@
 #include "spec/state_files.h"
 #include "train/interleaving.h"
 #include "train/measurement.h"
+#include "train/run_end.h"
 #include "train/run_setup.h"
 #include "train/state.h"
 #include "train/trainer.h"
@@ -155,9 +157,15 @@ int plan_command(const fs::path& spec_file, const fs::path& out, const std::stri
   const auto session = RunSetup::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   session->declare();  // without connect(): a plan joins no process group
   Plan plan = make_plan(*session);
+  RunSpec timed = spec;
+  if (const RunSpec& read = session->spec(); !made_of_documents(read.data)) {
+    const Batches batches(read, session->model(), session->mesh(), at::kCPU);
+    const RunEnd end(read, batches.sequences_of_epoch(), plan.problem.global_batch);
+    if (read.train.epochs > 0) timed.train.steps = end.steps() - read.train.warmup;
+  }
   write_json(out, to_json(plan));
   // Last: it calls plugins with tensors that they may not expect, and the plan is valid without it.
-  add_forecast(plan, spec, architecture, session.get());
+  add_forecast(plan, timed, architecture, session.get());
   write_json(out, to_json(plan));
   return 0;
 }

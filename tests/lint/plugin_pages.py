@@ -1,4 +1,5 @@
-"""The generated parts of docs/plugins: the facts and options of each shipped plugin, and the list of all plugins.
+"""The generated parts of docs/plugins: the facts and options of each shipped plugin, the list of all plugins, and the
+optimizer that `optrush new-plugin` writes.
 
 Without arguments it compares the pages with the descriptions in the plugins' sources. --write updates the pages, and
 adds a page to fill in for a plugin without one.
@@ -126,6 +127,12 @@ def with_generated(page, text):
     return f"{head}{BEGIN}\n{text.strip()}\n\n{END}{rest.partition(END)[2]}"
 
 
+def new_optimizer():
+    """What `optrush new-plugin signum --optimizer` writes. tests/plugins/documented has the same, and tests it."""
+    text = (ROOT / "scripts/new_plugin/optimizer_plugin.cpp.in").read_text()
+    return text.replace("@class@", "Signum").replace("@name@", "signum")
+
+
 def pages():
     """(path, generated text) of each page."""
     kinds = {kind: descriptions(kind) for kind in ("optimizations", "parallelism")}
@@ -138,6 +145,7 @@ def pages():
             index += f"| [`{name}`](shipped/{name}.md) | `{description['effect']}` | {cell(description['summary'])} |\n"
         index += "\n"
     yield PAGES / "index.md", index
+    yield PAGES / "optimizer.md", f"```cpp\n{new_optimizer()}```"
     for name, description in everyone.items():
         yield PAGES / f"shipped/{name}.md", facts(description, everyone) + "\n" + options_table(description)
     for page in PAGES.glob("shipped/*.md"):

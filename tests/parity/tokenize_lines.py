@@ -149,6 +149,8 @@ def test_refusals(work):
         refused([{"messages": [say[0], say[1] | changed]}], "in.jsonl:1: message 2", what)
     refused([], "has no lines")
     refused([{"text": "a"}], "no tokenizer", model="nowhere")
+    (work / "empty").mkdir()
+    refused([{"text": "a"}], "no tokenizer in 'empty': it has none of tokenizer.json, tokenizer.model", model="empty")
     # A template that removes earlier answers from the conversation.
     chats = [{"messages": messages(CHATS[1])}]
     save_model(work / "forgetful", kept="m.content if loop.last else ''")

@@ -143,7 +143,10 @@ def plan_mesh():
     expect(optrush("plan-mesh", "--model", "llama-3.1-8", "--devices", "8"), 2, "did you mean 'llama-3.1-8b'?")
     expect(optrush("plan-mesh", "--model", "tiny", "n_layer=8", "--devices", "8"), 2, "did you mean 'n_layers'?")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--hardware", "h20"), 2,
-           "unknown hardware 'h20'", "? Or give --flops")
+           "--hardware: unknown GPU 'h20'", "did you mean 'h200'?")
+    on = lambda name: optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--hardware", name)
+    assert expect(on("H100-80"), 0).stdout == expect(on("h100"), 0).stdout
+    expect(on("l40s"), 2, "the speeds of 'l40s' are not listed", "one of: a100, a100-40, h100, h200; or give --flops")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--top", "0"), 2, "--top")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--dtype", "bf61"), 2, "did you mean 'bf16'?")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--flops", "4 T"), 2, "--flops is '4 T'")
@@ -159,6 +162,9 @@ def dry_run():
     options = ("--set", "gradient_accumulation.steps=4", "--only", "f*s?d", "--only", "acc*")
     expect(optrush("run", "tiny.lua", "--dry-run", *options), 0, "+ gradient_accumulation { steps = 4 }",
            "--only: fused, accumulated, and the base")
+    base = expect(optrush("run", "tiny.lua", "--dry-run", "--only", "base"), 0, "--only: base\n").stdout
+    assert "model.dim = " in base and "train.steps = 3\n" in base and "timeout_s = " not in base, base
+    assert re.search(r"and the defaults of \d\d other settings, which --json has\n", base), base
     (work / "compiled.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"compiled", "compile"'))
     expect(optrush("run", "compiled.lua", "--dry-run"), 0,
            "; bounds: units compiled by 'compile' are assumed to need no more", "interleaved from round 2 on")
@@ -173,6 +179,7 @@ def dry_run():
     assert len(costs) == len(shown[0]["variants"]) and all(int(row[1].replace(",", "")) > 100 for row in costs), table
     assert all(row[2] == "0" for row in costs), "no rung waits for the host"
     expect(optrush("run", "tiny.lua", "--costs"), 2, "--dry-run")
+    too_short_texts()
     planned_for_a_gpu()
     assert [variant["name"] for variant in shown[0]["variants"]] == ["base", "accumulated", "fused"]
     assert shown[0]["plans"][1]["problem"]["accumulation"] == 2
@@ -220,6 +227,18 @@ def repeat_alone():
     expect(optrush("worker"), 2, "--spec FILE")
 
 
+def too_short_texts():
+    (work / "text.txt").write_text("x" * 40)
+    (work / "text.lua").write_text(SCRIPT.replace("rush.random()", 'rush.text(rush.arg("file", "text.txt"))'))
+    expect(optrush("run", "text.lua", "--dry-run"), 0)
+    expect(optrush("run", "text.lua", "--dry-run", "--set", "train.seq_len=40"), 1,
+           "text.txt' has 40 tokens, but one sample needs 41 (seq_len + 1)")
+    held_out = ("--set", "validate.every=1", "--set", "validate.sequences=2")
+    expect(optrush("run", "text.lua", "--dry-run", *held_out), 1, "validate holds out 2")
+    expect(optrush("run", "text.lua", "--dry-run", "--set", "train.epochs=1", "--set", "train.warmup=1"), 1,
+           "no step is timed")
+
+
 def planned_for_a_gpu():
     expect(optrush("run", "tiny.lua", "--dry-run", "--as-gpu", "h10"), 2, "unknown GPU 'h10'", "did you mean 'h100'?")
     expect(optrush("run", "tiny.lua", "--as-gpu", "h100"), 2, "--as-gpu needs --dry-run")
@@ -253,7 +272,8 @@ exp:run { rounds = 1 }:report()
 """)
     done = expect(optrush("run", "large.lua"), 0, "wide: skipped")
     assert re.search(r"a step needs [\d.]+ TiB \([\d,]+ bytes\), but this machine has", done.stdout), done.stdout
-    expect(optrush("run", "large.lua", "--dry-run"), 0, "predicted peak", "skipped: a step needs")
+    expect(optrush("run", "large.lua", "--dry-run"), 0, "predicted peak", "skipped: a step needs",
+           "; --dry-run --as-gpu GPU plans it for another GPU")
     # A base that does not fit: nothing is measured, and the message names a batch that fits.
     batch = lambda sequences: ("--set", f"train.micro_batch={sequences}", "--set", "train.seq_len=4096",
                                "--only", "wide")

@@ -181,5 +181,11 @@ TEST(Presets, AnUnknownHardwareNamesTheNearest) {
     EXPECT_THAT(e.what(), HasSubstr("did you mean"));
   }
 }
+
+TEST(Presets, HaveTheNamesOfPlannedGpus) {
+  EXPECT_EQ(hardware_preset("h100-80").name, "h100");
+  EXPECT_EQ(hardware_preset("80").name, "h100");
+  EXPECT_LT(hardware_preset("A100-40").memory, hardware_preset("a100-80").memory);
+}
 }  // namespace
 }  // namespace optrush::mesh_plan

@@ -206,7 +206,7 @@ TEST(GpuSteps, TheWarningJudgesTheDeviceThatDidTheWork) {
               ::testing::ElementsAre(HasSubstr("The GPU was not steady")));
   Analysis drifted = analysis_on_a_busy_cpu({stored_run(kSteady, true)});
   drifted.drift = Drift{100, 80};
-  EXPECT_THAT(warnings_of(drifted), ::testing::ElementsAre(HasSubstr(" in its last run than in its rounds")));
+  EXPECT_THAT(warnings_of(drifted), ::testing::ElementsAre(HasSubstr("The base was 20.0 % slower")));
 }
 
 TEST(GpuSteps, TheSectionIsAboutTheDeviceThatDidTheWork) {

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -46,6 +47,8 @@ def states_have_their_planned_sizes():
                   "validation: at most 2 times"):
         assert text.count(words) == 6, (words, text)
     assert "as the last save of this machine" not in text, text
+    whole, cut = re.search(r"([\d,]+) parameters, \1 trained, [^;]*; rank 0 keeps ([\d,]+)$", text, re.M).groups()
+    assert whole in text.split("plan\n")[1] and int(whole.replace(",", "")) == 2 * int(cut.replace(",", "")), text
     shown, plans = dry_run()
     assert shown["write_bytes_per_second"] is None, shown["write_bytes_per_second"]
 
@@ -106,8 +109,21 @@ exp:run { rounds = 1 }
     assert plan["saving"]["states"] is None and plan["validation"]["times"] is None, plan
 
 
+def epochs_of_a_text_have_counts():
+    """37 of 40 sequences are trained, 20 times, two a step."""
+    (work / "text.txt").write_text("x" * 17 * 40)
+    script = (work / "planned.lua").read_text()
+    (work / "planned.lua").write_text(script.replace("rush.documents \"documents.jsonl\"", "rush.text \"text.txt\""))
+    text = optrush("run", "planned.lua", "--dry-run")
+    assert "at most 185 states saved, " in text and "validation: at most 185 times, each " in text, text
+    for changed, said in (("--set=train.epochs=1", "at most 10 states"), ("--set=train.steps=30", "at most 17 states")):
+        text = optrush("run", "planned.lua", "--dry-run", changed)
+        assert said in text, (changed, text)
+
+
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "planned.lua").write_text(SCRIPT)
     states_have_their_planned_sizes()
     epochs_alone_have_no_counts()
+    epochs_of_a_text_have_counts()

@@ -202,6 +202,20 @@ TEST(Finding, AnotherProblemIsNeverTheFastest) {
       << "it is not named as the fastest median";
 }
 
+TEST(Finding, AnotherProblemWithoutAClaimIsStated) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  const auto at = [&](double tokens_per_second) {
+    report["batch"] = {.tokens_per_second = tokens_per_second};
+    return analysis_of(report);
+  };
+  const Analysis a = at(*row(at(3000), "three").tokens_per_second);
+  EXPECT_THAT(finding_text(a), ContainsRegex("batch trains 0.99.* as many tokens/s as three "
+                                             "\\(not like for like: 8 instead of 4 sequences per step\\)"
+                                             ", .*, no difference above"));
+  EXPECT_THAT(headline(a), Not(HasSubstr("batch")));
+}
+
 TEST(Finding, WorseTrainingIsReported) {
   auto report = three_rungs();
   report.experiment.base.train.steps = 12;

@@ -45,10 +45,11 @@ TEST(DisturbedRounds, DifferFromOtherRoundsOfTheRowAndOtherRowsOfTheRound) {
   EXPECT_EQ(slow[0].row, "base");
   EXPECT_EQ(slow[0].round, 0);
   EXPECT_NEAR(slow[0].speed, 184.0 / 951, 0.02);
-  EXPECT_THAT(disturbed_warning(slow), HasSubstr("not steady in round 1 of base (0.20 times its speed"));
+  EXPECT_THAT(disturbed_warning(slow), HasSubstr("rows: round 1 of base (80 % slower)."));
   const auto quick = disturbed_rounds({steady, fast, measured("lucky", {100, 100, 250})});
   ASSERT_EQ(quick.size(), 1U);
   EXPECT_EQ(quick[0].round, 2);
+  EXPECT_THAT(disturbed_warning(quick), HasSubstr("rows: round 3 of lucky (2.5 times as fast)."));
   EXPECT_TRUE(disturbed_rounds({measured("two", {100, 500}), steady, fast}).empty())
       << "either round may be disturbed";
   EXPECT_TRUE(disturbed_rounds({measured("a", {100, 500, 520}), measured("b", {200, 1000, 900})}).empty())
@@ -58,16 +59,14 @@ TEST(DisturbedRounds, DifferFromOtherRoundsOfTheRowAndOtherRowsOfTheRound) {
 TEST(DisturbedRounds, WarningNamesTheFirst) {
   EXPECT_EQ(disturbed_warning({}), "");
   std::vector<DisturbedRound> many(6, {"x", 4, 0.25});
-  EXPECT_THAT(disturbed_warning(many),
-              HasSubstr("round 5 of x (0.25 times its speed in the other rounds), 2 more."));
+  EXPECT_THAT(disturbed_warning(many), HasSubstr("round 5 of x (75 % slower), 2 more."));
   Analysis a = analysis_of(three_rungs());
   EXPECT_TRUE(warnings_of(a).empty());
   a.rows[1].samples.back() /= 4;
-  EXPECT_THAT(warnings_of(a),
-              Contains(AllOf(HasSubstr("disturbed in round 3 of one"), HasSubstr("--rounds N"))));
+  EXPECT_THAT(warnings_of(a), Contains(AllOf(HasSubstr("rows: round 3 of one (7"), HasSubstr("--rounds N"))));
   a.tried = Tried{};
   EXPECT_THAT(warnings_of(a),
-              Contains(AllOf(HasSubstr("disturbed in round 3 of one"), Not(HasSubstr("--rounds")))))
+              Contains(AllOf(HasSubstr("rows: round 3 of one (7"), Not(HasSubstr("--rounds")))))
       << "a search refuses --rounds";
 }
 
@@ -85,7 +84,11 @@ TEST(Analysis, ABaseThatDriftsFarIsAWarningAtTheTop) {
   report.drift_tokens_per_second = 650;
   const Document document = make_document(analysis_of(report));
   ASSERT_EQ(document.warnings.size(), 1U);
-  EXPECT_THAT(document.warnings[0], HasSubstr("changed by -34.8 % from its rounds"));
+  EXPECT_THAT(document.warnings[0],
+              HasSubstr("The base was 34.8 % slower in its last run than in its rounds"));
+  report.drift_tokens_per_second = 1210;
+  EXPECT_THAT(make_document(analysis_of(report)).warnings,
+              ElementsAre(HasSubstr("% faster in its last run than in its rounds")));
 }
 }  // namespace
 }  // namespace optrush

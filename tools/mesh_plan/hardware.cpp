@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "analysis/numbers/format.h"
-#include "base/suggest.h"
+#include "base/text.h"
+#include "machine/gpu_cards.h"
 #include "optrush/error.h"
 
 namespace optrush::mesh_plan {
@@ -30,6 +31,7 @@ constexpr const char *kHopperShare =
                      *kAmpereNode = "12 NVLinks of 20 GB/s, as NCCL plans (src/graph/topo.h)";
 constexpr Preset kPresets[] = {
     {"a100", 312, 0, 0.62, 79, 2039, 240, 25, kAmpereShare, kAmpereNode},
+    {"a100-40", 312, 0, 0.62, 39, 1555, 240, 25, kAmpereShare, kAmpereNode},
     {"h100", 989, 1979, 0.45, 79, 3350, 370.8, 50, kHopperShare, kHopperNode},
     {"h200", 989, 1979, 0.45, 139, 4800, 370.8, 50, kHopperShare, kHopperNode},
 };
@@ -81,10 +83,12 @@ std::vector<std::string> hardware_names() {
 }
 
 Hardware hardware_preset(const std::string& name) {
+  const PlannedGpu gpu = planned_gpu(name, "--hardware");
   for (const Preset& preset : kPresets)
-    if (preset.name == name) return made(preset);
-  throw UsageError(ErrorCode::unknown_name, "unknown hardware '" + name + "'",
-                   or_else(did_you_mean(name, hardware_names()), "give --flops, --memory, --link"),
-                   "--hardware");
+    if (planned_gpu(preset.name).name == gpu.name) return made(preset);
+  throw UsageError(
+      ErrorCode::unsupported, "the speeds of '" + name + "' are not listed",
+      "one of: " + join(hardware_names()) + "; or give --flops, --memory and --link in its place",
+      "--hardware");
 }
 }  // namespace optrush::mesh_plan

@@ -64,11 +64,9 @@ std::string why_unrelated(const fs::path& run_folder, const std::vector<Variant>
   if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
     return "";  // the gate compares the spec later
   const bool drift = spec.purpose == Purpose::drift;
-  const auto rounds = rounds_of(experiment);
-  if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
   RunSpec expected = drift ? drift_of(variant.spec) : in_round(variant.spec, spec.round, experiment.seeds);
   expected.purpose = spec.purpose;
-  expected.round = drift && rounds ? *rounds : spec.round;
+  expected.round = drift ? rounds_of(experiment).value_or(spec.round) : spec.round;
   expected.trace = spec.trace;  // a trace does not change the result
   const fs::path command = run_folder / "external.json";
   const auto external = is_there(command)

@@ -35,7 +35,7 @@ class InputFiles {
 /// Whether the first run of a variant continues from its saved state although its spec has changed.
 using Continues = std::function<bool(const Variant&)>;
 /// The reason why a run with a result does not belong to the experiment: another spec ("train.lr from 0.001
-/// to 0.01"), a surplus round; "" if it does.
+/// to 0.01"); "" if it does.
 std::string why_unrelated(const std::filesystem::path& run, const std::vector<Variant>&, const Experiment&,
                           const Continues&);
 /// The reason why a run can't continue from a state of another spec; "" if the spec only distributes the same

@@ -92,6 +92,7 @@ Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional
   }
   auto reason = lacking_memory(plan, variant.spec.train.world_size);
   if (variant.external || reason.empty()) return {.plan = std::move(plan)};
+  if (!as_gpu) reason += "; --dry-run --as-gpu GPU plans it for another GPU";
   return {.failure = {Status::skipped, std::move(reason), ErrorCode::out_of_memory},
           .skipped_plan = std::move(plan),
           .lacks_memory = true};

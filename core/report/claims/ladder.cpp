@@ -188,10 +188,10 @@ void add_ladder(const Analysis& a, Claims& claims) {
     for (const Row* row : ladder.other_problems) {
       const Comparison& c = row->previous;
       const auto &its = a.plan(row->variant), &other = a.plan(c.variant);
-      const bool model = its && other && its->model != other->model;
+      const bool model = c.speed->claim() && its && other && its->model != other->model;
       const bool stated = row == best && c.variant == row->base.variant;
-      if (!c.speed->claim() || model != models || stated) continue;
-      const bool function = its && other && other_function(*its, *other);
+      if (model != models || stated) continue;
+      const bool function = c.speed->claim() && its && other && other_function(*its, *other);
       const Weight weight = model ? Weight::answer : function ? Weight::other : Weight::detail;
       add_trains(claims, weight, relation_of(a, *row, c));
     }

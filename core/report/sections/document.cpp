@@ -267,8 +267,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     for (const auto& warning : row.warnings) add_name(rungs, warning, row.name);
   for (const auto& [warning, names] : rungs) warnings.push_back(listed_names(names) + ": " + warning + ".");
   if (a.drift && std::abs(a.drift->last / a.drift->first - 1) > kFar)
-    warnings.push_back("The base was " + fixed(100 * std::abs(a.drift->last / a.drift->first - 1), 0) +
-                       (a.drift->last < a.drift->first ? " % slower" : " % faster") +
+    warnings.push_back("The base was " + percent(std::abs(a.drift->last / a.drift->first - 1)) +
+                       (a.drift->last < a.drift->first ? " slower" : " faster") +
                        " in its last run than in its rounds, so the machine was not steady. Ratios within a "
                        "round cancel a slow change; a sudden change widens the intervals.");
   warnings.push_back(missing_warning(a));

@@ -1,22 +1,23 @@
-// Signum (arXiv:1802.04434): each parameter moves by the learning rate, in the direction of the mean of its
-// gradients.
+// An optimizer: Signum (arXiv:1802.04434). A parameter moves by the learning rate, in the direction of the
+// mean of its gradients. Put your own rule in update_one().
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <optrush/optimizer.h>
+#include <optrush/plugin.h>
 
 #include <unordered_map>
-
-#include "optrush/plugin.h"
 
 namespace {
 using namespace optrush;
 
 struct Settings {
-  double beta, weight_decay;
+  double momentum, weight_decay;
 };
 
-class Signum final : public Optimizer {
+/// Works on any number of ranks: a shard has the elements of some parameters that this rank keeps.
+class SignumOptimizer final : public Optimizer {
  public:
-  Signum(const Settings& settings, std::span<Shard> shards) : settings_(settings) {
+  SignumOptimizer(const Settings& settings, std::span<Shard> shards) : settings_(settings) {
     for (const Shard& shard : shards) means_[shard.key()] = at::zeros_like(shard.data);
   }
 
@@ -27,14 +28,16 @@ class Signum final : public Optimizer {
       if (shard.grad.defined()) update_one(shard, means_.at(shard.key()), update.lr);
   }
 
+  /// The tensors of a saved state, by name. A run that continues starts from them.
   std::vector<OptimizerState> state(const Shard& shard) override {
     return {{"mean", means_.at(shard.key())}};
   }
 
  private:
+  /// `shard.data` and `mean` have the same elements; lr is the learning rate of this step.
   void update_one(Shard& shard, Tensor& mean, double lr) const {
     if (shard.decay) shard.data.mul_(1 - lr * settings_.weight_decay);
-    mean.lerp_(shard.grad.to(mean.scalar_type()), 1 - settings_.beta);
+    mean.lerp_(shard.grad.to(mean.scalar_type()), 1 - settings_.momentum);
     shard.data.add_(mean.sign(), -lr);
   }
 
@@ -45,18 +48,22 @@ class Signum final : public Optimizer {
 class SignumPlugin final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
-    const Settings settings{options.number("beta"), recipe.spec().train.weight_decay};
-    recipe.optimizer.replace(
-        [settings](Run&, std::span<Shard> shards) { return std::make_unique<Signum>(settings, shards); },
-        {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true});
+    const Settings settings{options.number("momentum"), recipe.spec().train.weight_decay};
+    const auto make = [settings](Run&, std::span<Shard> shards) {
+      return std::make_unique<SignumOptimizer>(settings, shards);
+    };
+    recipe.optimizer.replace(make, {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true});
   }
 };
 }  // namespace
 
 OPTRUSH_PLUGIN(SignumPlugin, R"json({
-  "name": "signum", "version": "0.1.0", "kind": "optimization", "effect": "model",
-  "summary": "Signum: one mean a parameter, and steps of one length",
+  "name": "signum",
+  "version": "0.1.0",
+  "summary": "an optimizer: the sign of a mean of gradients",
+  "kind": "optimization",
+  "effect": "model",
   "options": [
-    {"name": "beta", "type": "number", "default": 0.9, "min": 0, "max": 0.9999, "doc": "decay of the mean of the gradients"}
+    {"name": "momentum", "type": "number", "default": 0.9, "min": 0, "max": 0.9999, "doc": "decay of the mean"}
   ]
 })json");

@@ -89,8 +89,8 @@ TEST_F(Resume, NamesTheFieldsThatChanged) {
 
 TEST_F(Resume, NamesRunsThatAreNotPartOfTheExperiment) {
   run(experiment({"a"}, 2));
-  const auto found = unrelated(experiment({"renamed"}, 1), 1, [](const Variant&) { return true; });
-  EXPECT_THAT(found.at("the experiment has no such run"), ElementsAre("00-base-r2", "01-a-r1", "01-a-r2"));
+  const auto found = unrelated(experiment({"renamed"}, 2), 2, [](const Variant&) { return true; });
+  EXPECT_THAT(found.at("the experiment has no such run"), ElementsAre("01-a-r1", "01-a-r2"));
 }
 
 // A rank was lost, and the run has a state from which it continues on fewer ranks.
