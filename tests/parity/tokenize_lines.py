@@ -150,7 +150,7 @@ def test_refusals(work):
     refused([], "has no lines")
     refused([{"text": "a"}], "no tokenizer", model="nowhere")
     (work / "empty").mkdir()
-    refused([{"text": "a"}], "no tokenizer in 'empty': it has none of tokenizer.json, tokenizer.model", model="empty")
+    refused([{"text": "a"}], "empty': it has none of tokenizer.json, tokenizer.model", model="empty")
     # A template that removes earlier answers from the conversation.
     chats = [{"messages": messages(CHATS[1])}]
     save_model(work / "forgetful", kept="m.content if loop.last else ''")

@@ -1,5 +1,5 @@
-// Every GPU kernel of the plugins compiles for all supported architectures, also without a GPU, and does not
-// spill registers.
+// Every GPU kernel of the plugins compiles for sm_90, also without a GPU, and does not spill registers. The fast
+// ones of bf16 and fp32 compile for all supported architectures.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -116,7 +116,9 @@ class FusedKernelsNvrtc : public ::testing::Test {
 class FusedKernelsForEach : public FusedKernelsNvrtc, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(FusedKernelsForEach, CompileWithoutSpillingRegisters) {
+  const bool whole = std::string(GetParam()) == "sm_90";
   for (const auto& [program, kernel, fast, registers, spilled] : every_kernel()) {
+    if (!whole && (!fast || kernel.find("half") != std::string::npos)) continue;
     try {
       const GpuCode code = compile_gpu_kernel(program->source(), kernel, GetParam());
       EXPECT_FALSE(code.image.empty()) << kernel;
