@@ -5,12 +5,18 @@
 #include "adamw_cuh.h"
 #include "lanes_cuh.h"
 #include "sigmoid_cuh.h"
+#include "to_8_bits_cuh.h"
+#include "turned_tile_cuh.h"
 
 namespace optrush::fused {
 GpuSource gpu::source(const char* file, const char* text) {
   return {.file = file,
           .text = text,
-          .headers = {{"adamw.cuh", kAdamwCuh}, {"lanes.cuh", kLanesCuh}, {"sigmoid.cuh", kSigmoidCuh}}};
+          .headers = {{"adamw.cuh", kAdamwCuh},
+                      {"lanes.cuh", kLanesCuh},
+                      {"sigmoid.cuh", kSigmoidCuh},
+                      {"to_8_bits.cuh", kTo8BitsCuh},
+                      {"turned_tile.cuh", kTurnedTileCuh}}};
 }
 
 std::string gpu::argument(Type type) {

@@ -7,7 +7,7 @@
 
 /// Instances of the templates in .cu files: by type, and by the number of elements per load.
 namespace optrush::fused::gpu {
-/// A source that may include lanes.cuh, adamw.cuh and sigmoid.cuh.
+/// A source that may include the .cuh files of this folder.
 GpuSource source(const char* file, const char* text);
 
 /// "name<float, 4, true>": types, numbers and truth values as CUDA C++ writes them.

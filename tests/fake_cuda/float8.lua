@@ -15,5 +15,10 @@ exp:grid { {
   rush.rung("forward", "float8"),
   rush.rung("all", "float8", { fast_sums = "all" }),
   rush.rung("blockwise", "float8", { recipe = "blockwise" }),
+  rush.rung("delayed", { plugins = { "fused_kernels", { "float8", { scales = "delayed" } } } }),
+  rush.rung("kept", {
+    plugins = { "fused_kernels", { "float8", { scales = "delayed" } },
+      { "activation_checkpointing", { policy = "selective" } } },
+  }),
 } }
 exp:run { rounds = 1 }

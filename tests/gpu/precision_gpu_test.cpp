@@ -2,9 +2,13 @@
 #include <ATen/Functions.h>
 
 #include <deque>
+#include <limits>
 
 #include "float8/linear_function.h"
+#include "fused_kernels/kernels.h"
+#include "fused_kernels/pairs.h"
 #include "kernel_parts/largest.h"
+#include "kernel_parts/rounding.h"
 #include "master_adamw.h"
 #include "on_gpu.h"
 #include "optrush/gpu_kernel.h"
@@ -121,6 +125,40 @@ TEST_F(PrecisionOnGpu, NotedLargestValueIsBitEqualToAComputedOne) {
   EXPECT_TRUE(at::equal(got.rows.values.view(at::kByte), found.rows.values.view(at::kByte)));
   EXPECT_TRUE(at::equal(got.columns.values.view(at::kByte), found.columns.values.view(at::kByte)));
   EXPECT_TRUE(at::equal(got.rows.scale, found.rows.scale));
+}
+
+/// What a gated unit writes in 8 bits is what it writes in bf16, quantized.
+TEST_F(PrecisionOnGpu, GatedUnitsIn8BitsAreBitEqualToQuantizedOnes) {
+  at::manual_seed(6);
+  const auto bf16 = at::TensorOptions(at::kBFloat16).device(at::kCUDA), fp32 = bf16.dtype(at::kFloat);
+  const Tensor past = at::zeros({16}, fp32);
+  past[5].fill_(2);  // some numbers are larger
+  const auto rounding = [&](at::ScalarType type) -> fused::Rounding {
+    return {type, {past, at::zeros({fused::kLargestParts}, fp32)}, true};
+  };
+  const auto expect = [&](const Tensors& carriers, const Tensors& plain, const fused::Rounding& offered) {
+    const fused::Rounding own = rounding(offered.type);
+    const auto expected = float8::quantize_both_ways(plain, own.type, float8::Scaling::tensorwise, own.scale);
+    const auto got = fused::carried(carriers, offered);
+    ASSERT_NE(got, nullptr);
+    EXPECT_TRUE(at::equal(got->values.view(at::kByte), expected.rows.values.view(at::kByte)));
+    EXPECT_TRUE(at::equal(got->transposed.view(at::kByte), expected.columns.values.view(at::kByte)));
+    EXPECT_TRUE(at::equal(got->scale, expected.rows.scale));
+    EXPECT_TRUE(at::equal(offered.scale.seen.max(), own.scale.seen.max()));
+  };
+  for (const auto& [rows, columns] : {std::pair(16, 16), {160, 272}, {1024, 1536}})
+    for (const auto activation : {fused::Gate::silu, fused::Gate::gelu_tanh}) {
+      const auto glu = activation == fused::Gate::silu ? fused::swiglu() : fused::geglu();
+      const Tensor gate = at::randn({rows, columns}, bf16), up = at::randn({rows, columns}, bf16),
+                   g = at::randn({rows, columns}, bf16);
+      const Tensors plain = glu->forward({gate, up}).outputs,
+                    plain_gradients = glu->backward({gate, up}, {g});
+      const fused::RoundingOffer offer{rounding(at::kFloat8_e5m2), rounding(at::kFloat8_e4m3fn),
+                                       at::full({1}, std::numeric_limits<double>::quiet_NaN(), bf16)};
+      fused::offer_rounding({gate, up}, offer);
+      expect(glu->forward({gate, up}).outputs, plain, *offer.product);
+      expect(glu->backward({gate, up}, {g}), plain_gradients, offer.gradients);
+    }
 }
 
 /// Output and gradients of a linear in fp8, on both devices.

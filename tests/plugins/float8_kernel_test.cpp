@@ -16,10 +16,17 @@ namespace float8_cu {
 namespace groups_cu {
 #include "float8/gpu/quantize_groups.cu"
 }
+namespace glu_cu {
+#include "fused_kernels/gpu/glu.cu"
+}
+namespace rounded_glu_cu {
+#include "fused_kernels/gpu/rounded_glu.cu"
+}
 }  // namespace
 
 #include "float8/scaled.h"
 #include "kernel_parts/largest.h"
+#include "kernel_parts/rounding.h"
 
 namespace {
 using at::Tensor;
@@ -166,6 +173,130 @@ TEST(Float8Kernel, DelayedScalesRoundLikeTheOperators) {
       expect_delayed_bits<__nv_bfloat16, 8, 2>(x.to(at::kBFloat16), past, at::kFloat8_e5m2);
       expect_delayed_bits<__half, 8, 3>(x.to(at::kHalf), past, at::kFloat8_e4m3fn);
     }
+}
+
+using Bf16 = __nv_bfloat16;
+
+unsigned int tiles_of(const Tensor& x) {
+  return static_cast<unsigned int>((x.size(0) + 63) / 64 * ((x.size(1) + 127) / 128));
+}
+rounded_glu_cu::Rounded place_of(const optrush::fused::Rounded& made, int64_t columns) {
+  const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
+  const auto& [past, seen] = made.rounding.scale;
+  return {past.const_data_ptr<float>(),
+          seen.mutable_data_ptr<float>(),
+          bytes(made.values),
+          bytes(made.transposed),
+          made.scale.mutable_data_ptr<float>(),
+          past.numel(),
+          made.values.size(0),
+          columns,
+          made.values.size(1)};
+}
+
+/// The bits of a kernel that writes bf16 and of the kernel that quantizes what it wrote.
+template <int N, bool kGelu>
+void expect_bits_of_two_kernels(int64_t rows, int64_t columns, float largest) {
+  using optrush::fused::Rounding;
+  const auto random = [&] { return at::randn({rows, columns}).to(at::kBFloat16); };
+  const Tensor gate = random(), up = random(), g = random(), past = at::zeros({16});
+  const Tensor out = at::empty_like(g), d_gate = at::empty_like(g), d_up = at::empty_like(g);
+  past[11] = largest;
+  const Place threads{float8_cu::kThreads, 1, 1};
+  const auto all = static_cast<unsigned int>((g.numel() / N + 255) / 256);
+  const auto to = [](const Tensor& tensor) { return reinterpret_cast<Bf16*>(tensor.data_ptr()); };
+  optrush::testing::launch(all, threads, [&] {
+    glu_cu::glu_forward<Bf16, N, kGelu>(to(gate), to(up), to(out), g.numel(), nullptr);
+  });
+  optrush::testing::launch(all, threads, [&] {
+    glu_cu::glu_backward<Bf16, N, kGelu>(to(gate), to(up), to(g), to(d_gate), to(d_up), g.numel(), g.numel(),
+                                         g.numel(), nullptr);
+  });
+  const auto expect = [&](const optrush::Tensors& written, at::ScalarType type, const auto& launch) {
+    const auto expected = optrush::float8::quantize_both_ways(
+        written, type, optrush::float8::Scaling::tensorwise, {past, at::zeros({float8_cu::kLargestParts})});
+    const Rounding rounding{type, {past, at::zeros({float8_cu::kLargestParts})}, true};
+    const auto made = optrush::fused::new_rounded(rounding, rows, std::ssize(written) * columns);
+    launch(place_of(made, columns));
+    EXPECT_TRUE(same_bytes(made.values, expected.rows.values));
+    EXPECT_TRUE(same_bytes(made.transposed, expected.columns.values));
+    EXPECT_TRUE(at::equal(made.scale, expected.rows.scale));
+    EXPECT_EQ(rounding.scale.seen.max().item<float>(), at::cat(written).abs().max().item<float>());
+  };
+  expect({out}, at::kFloat8_e4m3fn, [&](const rounded_glu_cu::Rounded& place) {
+    optrush::testing::launch(tiles_of(g), threads, [&] {
+      rounded_glu_cu::rounded_glu_forward<Bf16, N, kGelu, 3, true>(to(gate), to(up), place);
+    });
+  });
+  expect({d_gate, d_up}, at::kFloat8_e5m2, [&](const rounded_glu_cu::Rounded& place) {
+    optrush::testing::launch(tiles_of(g), threads, [&] {
+      rounded_glu_cu::rounded_glu_backward<Bf16, N, kGelu, 2, true>(to(gate), to(up), to(g), place);
+    });
+  });
+}
+
+TEST(Float8Kernel, GatedUnitsIn8BitsHaveTheBitsOfTwoKernels) {
+  at::manual_seed(6);
+  for (const float largest : {0.5F, 100.0F, 0.0F}) {
+    expect_bits_of_two_kernels<8, false>(80, 144, largest);
+    expect_bits_of_two_kernels<8, true>(16, 272, largest);
+    expect_bits_of_two_kernels<1, false>(64, 16, largest);
+  }
+}
+
+optrush::fused::RoundingOffer offer_of(const Tensor& past) {
+  const Tensor seen = at::zeros({float8_cu::kLargestParts});
+  return {{at::kFloat8_e5m2, {past, seen}, true},
+          {},
+          at::full({1}, std::nanf(""), at::TensorOptions(at::kBFloat16))};
+}
+
+TEST(Float8Kernel, AnOfferIsOfAllOutputsOfOneCallUntilTheyChange) {
+  using optrush::fused::offered_rounding;
+  const Tensor past = at::ones({16}), gate = at::ones({16, 32}), up = at::ones({16, 32});
+  optrush::fused::offer_rounding({gate, up}, offer_of(past));
+  const auto offered = [](const Tensor& a, const Tensor& b) { return offered_rounding({a, b}) != nullptr; };
+  EXPECT_TRUE(offered(gate, up));
+  EXPECT_FALSE(offered(up, gate));
+  EXPECT_EQ(offered_rounding({gate}), nullptr);
+  EXPECT_FALSE(offered(gate, up.clone()));
+  EXPECT_FALSE(offered(gate, up.narrow(0, 0, 16)));
+  const Tensor of_another_call = at::ones({16, 32});
+  optrush::fused::offer_rounding({at::ones({1}), of_another_call}, offer_of(past));
+  EXPECT_FALSE(offered(gate, of_another_call));
+  up.add_(1);
+  EXPECT_FALSE(offered(gate, up));
+}
+
+TEST(Float8Kernel, ATensorWithoutNumbersIsReadIn8BitsAlone) {
+  using namespace optrush::fused;
+  const Tensor past = at::ones({2, 16}), first = past.select(0, 0), second = past.select(0, 1);
+  const RoundingOffer offer = offer_of(first);
+  const Rounding& rounding = offer.gradients;
+  const auto made = without_numbers(new_rounded(rounding, 48, 64), offer, {3, 16, 32}, 2);
+  EXPECT_EQ(made.at(0).sizes(), at::IntArrayRef({3, 16, 32}));
+  EXPECT_TRUE(made.at(0).isnan().all().item<bool>());
+  optrush::Tensors matrices;
+  for (const Tensor& each : made) {
+    matrices.push_back(each.reshape({48, 32}));
+    EXPECT_EQ(carried(matrices.back(), rounding), nullptr);
+    carry_over(each, matrices.back());
+  }
+  const auto matrix = carried(matrices, rounding);
+  ASSERT_NE(matrix, nullptr);
+  EXPECT_EQ(matrix->values.sizes(), at::IntArrayRef({48, 64}));
+  EXPECT_EQ(matrix->transposed.sizes(), at::IntArrayRef({64, 48}));
+  const auto refused = [&](const optrush::Tensors& tensors, const Rounding& wanted) {
+    return optrush::testing::error_of([&] { static_cast<void>(carried(tensors, wanted)); });
+  };
+  const std::string columns = "without its other columns", scale = "with another scale";
+  EXPECT_NE(refused({matrices[0]}, rounding).find(columns), std::string::npos);
+  EXPECT_NE(refused({matrices[1], matrices[0]}, rounding).find(columns), std::string::npos);
+  EXPECT_NE(refused({matrices[0], at::ones({48, 32})}, rounding).find(columns), std::string::npos);
+  EXPECT_NE(refused(matrices, {rounding.type, {second, {}}, true}).find(scale), std::string::npos);
+  EXPECT_NE(refused(matrices, {at::kFloat8_e4m3fn, rounding.scale, true}).find(scale), std::string::npos);
+  matrices[1].unsafeGetTensorImpl()->bump_version();
+  EXPECT_NE(refused(matrices, rounding).find(columns), std::string::npos);
 }
 
 /// A scale from the maxima that the kernel of a norm or of a gated unit records has the bits of a scale from

@@ -90,6 +90,13 @@ std::vector<Instance> every_kernel() {
     norms(Type::fp32, low, low, 8);
     norms(Type::fp32, Type::fp32, low, 8);
   }
+  for (const int64_t lanes : {lanes_of(Type::bf16), int64_t{1}})
+    for (const auto activation : {Gate::silu, Gate::gelu_tanh})
+      for (const bool turns : {false, true})
+        for (const auto& [direction, mantissa] : {std::pair("forward", 3), {"backward", 2}})
+          all.push_back({&gpu::rounded_glu_program(),
+                         gpu::rounded_glu_name(direction, Type::bf16, lanes, activation, mantissa, turns),
+                         lanes > 1});
   for (const Type type : {Type::fp32, Type::bf16, Type::fp16})
     for (const int64_t lanes : {lanes_of(type), int64_t{1}}) {
       const auto& program = float8::gpu::program();

@@ -70,6 +70,21 @@ void add_linears(const Unit& unit, std::vector<const Module*>& linears) {
   for (const auto& child : unit.children) add_linears(*child, linears);
 }
 
+/// The linear of each gated MLP that reads the product of gate and up, by the gate.
+void add_readers(const Unit& unit, std::map<const Module*, const Module*>& readers) {
+  std::vector<const Module*> linears;
+  for (const Module& module : unit.modules)
+    if (module.role == "linear") linears.push_back(&module);
+  if (unit.role == UnitRole::mlp && linears.size() == 3) readers[linears[0]] = linears[2];
+  for (const auto& child : unit.children) add_readers(*child, readers);
+}
+
+/// Whether all wraps of a slot are in these phases.
+bool wrapped_only_in(const SlotInfo& slot, std::initializer_list<Phase> phases) {
+  return std::ranges::all_of(
+      slot.wraps(), [&](const Edit& edit) { return std::ranges::find(phases, edit.phase) != phases.end(); });
+}
+
 class Float8 final : public Plugin {
  public:
   void apply(optrush::Recipe& recipe, const Options& options) override {
@@ -88,7 +103,7 @@ class Float8 final : public Plugin {
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
     recipe.on(Event::meta_initialized, Phase::base, [this](Run& run) { selection_.check(run); });
-    recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
+    recipe.on(Event::materialized, Phase::base, [this, &recipe](Run& run) { find_groups(recipe, run); });
     recipe.on(Event::ready, Phase::base, [this, &recipe](Run& run) {
       check(run);
       refuse_compiler(recipe);
@@ -129,7 +144,8 @@ class Float8 final : public Plugin {
       places_[linears[i]] = {&group, i};
     }
     const ScalesOfInput scales =
-        delayed_ ? ScalesOfInput{&past_, numbers_.at(linears.front())} : ScalesOfInput();
+        delayed_ ? ScalesOfInput{&past_, numbers_.at(linears.front()), after_outputs(linears)}
+                 : ScalesOfInput();
     group.pair = make_linear_function(formats_, &group.weights, std::move(trained), scales);
   }
 
@@ -141,9 +157,34 @@ class Float8 final : public Plugin {
     past_.make(kTensorsOfInput * std::ssize(linears), run);
   }
 
-  void find_groups(Run& run) {
+  /// A plugin that edits the MLP or the linears may read their outputs, or the product. A plugin that keeps
+  /// outputs for a recomputation may copy them, and parts of a product are other tensors.
+  void find_readers(const optrush::Recipe& recipe, const Run& run) {
+    const auto& ops = recipe.ops;
+    const bool outputs =
+        !ops.mlp.edited() && wrapped_only_in(ops.linear, {Phase::tensor, Phase::checkpoint}) &&
+        wrapped_only_in(ops.swiglu, {Phase::checkpoint}) && wrapped_only_in(ops.geglu, {Phase::checkpoint});
+    if (!outputs) return;
+    for (const auto& unit : run.units()) add_readers(*unit, readers_);
+    product_read_once_ =
+        ops.linear.wraps().empty() && ops.swiglu.wraps().empty() && ops.geglu.wraps().empty();
+  }
+
+  AfterOutputs after_outputs(const LinearGroup& linears) const {
+    const auto found = readers_.find(linears.front());
+    if (found == readers_.end() || linears.size() != 2) return {};
+    const Module& reader = *found->second;
+    AfterOutputs after{.read_once = true, .product_both_ways = reader.params.at(0)->trainable};
+    if (product_read_once_ && selection_.has(reader) && fits(reader)) after.product = numbers_.at(&reader);
+    return after;
+  }
+
+  void find_groups(const optrush::Recipe& recipe, Run& run) {
     run_ = &run;
-    if (delayed_) number_inputs(run);
+    if (delayed_) {
+      number_inputs(run);
+      find_readers(recipe, run);
+    }
     for (LinearGroup linears : linear_groups(run.units())) {
       std::erase_if(linears,
                     [this](const Module* linear) { return !selection_.has(*linear) || !fits(*linear); });
@@ -221,7 +262,9 @@ class Float8 final : public Plugin {
   Formats formats_;
   bool delayed_ = false;
   PastScales past_;
-  std::map<const Module*, int64_t> numbers_;  ///< in past_
+  std::map<const Module*, int64_t> numbers_;        ///< in past_
+  std::map<const Module*, const Module*> readers_;  ///< of the product, by the gate
+  bool product_read_once_ = false;
   Selection selection_;
   SwitchBack switch_back_;
   Run* run_ = nullptr;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernel_parts/largest.h"
+#include "kernel_parts/rounding.h"
 
 namespace optrush::float8 {
 namespace {
@@ -18,6 +19,7 @@ constexpr auto kOut = at::kBFloat16;
 Tensor matrix_of(const Tensor& x, int64_t multiple) {
   const Tensor matrix = x.reshape({-1, x.size(-1)});
   const int64_t missing = (multiple - matrix.size(0) % multiple) % multiple;
+  if (missing == 0) fused::carry_over(x, matrix);
   Tensor whole = missing == 0 ? matrix : at::constant_pad_nd(matrix, {0, 0, 0, missing});
   if (const Tensor largest = fused::noted_largest(x); largest.defined()) fused::note_largest(whole, largest);
   return whole;
@@ -69,10 +71,21 @@ struct Linears {
   std::vector<bool> trained;
   ScalesOfInput scales;
 
+  /// Offers on the outputs that tensors computed from them are written in 8 bits.
+  void offer(const Tensors& outputs) const;
   bool any_trained() const { return std::ranges::find(trained, true) != trained.end(); }
   Differentiable::Result forward(const Tensors& in) const;
   Tensors backward(const Tensors& saved, const Tensors& gradients) const;
 };
+
+void Linears::offer(const Tensors& outputs) const {
+  if (!scales.after.read_once || !scales.of_gradients().past.defined()) return;
+  fused::RoundingOffer offer{
+      {formats.gradients, scales.of_gradients(), any_trained()}, {}, scales.past->unread()};
+  if (const auto product = scales.after.product)
+    offer.product = {kValues, scales.past->of(*product), scales.after.product_both_ways};
+  fused::offer_rounding(outputs, std::move(offer));
+}
 
 Differentiable::Result Linears::forward(const Tensors& in) const {
   const Scaling scaling = formats.inputs;
@@ -90,6 +103,7 @@ Differentiable::Result Linears::forward(const Tensors& in) const {
     first += matrix.size(0);
     result.outputs.push_back(shaped_as(multiply(quantized.rows, part, kOut, fast_sums), in[0]));
   }
+  offer(result.outputs);
   result.saved.push_back(at::empty({0}, in[0].options()));  // gives the backward the type of x
   if (any_trained()) {
     result.saved.push_back(quantized.columns.values);

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "optrush/differentiable.h"
@@ -39,10 +40,21 @@ class StepWeights {
   Scaled rows_, columns_;
 };
 
+/// What is known of the tensors that are computed from the outputs of linears of one input.
+struct AfterOutputs {
+  /// No other operator reads the outputs than the one that computes the product of gate and up, so their
+  /// gradients may be written in 8 bits alone.
+  bool read_once = false;
+  /// The same of the product: its number in PastScales, if it is the input of one linear in fp8.
+  std::optional<int64_t> product = {};
+  bool product_both_ways = true;  ///< that linear is trained
+};
+
 /// The scales of one input and of the gradients of its outputs.
 struct ScalesOfInput {
   const PastScales* past = nullptr;  ///< null: from the tensors
   int64_t first = 0;                 ///< the number of x in `past`; the gradients are the next one
+  AfterOutputs after = {};
 
   Delayed of_x() const { return past == nullptr ? Delayed() : past->of(first); }
   Delayed of_gradients() const { return past == nullptr ? Delayed() : past->of(first + 1); }

@@ -5,6 +5,7 @@
 
 #include "gpu/quantize.h"
 #include "kernel_parts/largest.h"
+#include "kernel_parts/rounding.h"
 #include "kernel_parts/tensors.h"
 #include "optrush/forecast.h"
 
@@ -99,6 +100,9 @@ BothWays quantize_tiles(const Stacked& whole, Stacking stacking, Scaling scaling
 
 BothWays on_gpu::quantize(at::TensorList given, at::ScalarType type, Stacking stacking, bool both_ways,
                           const Delayed& delayed) {
+  if (const auto found = fused::carried(given, {type, delayed, both_ways}); found != nullptr)
+    return {{found->values, found->scale, Scaling::tensorwise},
+            {found->transposed, found->scale, Scaling::tensorwise}};
   const Stacked whole = stacked(given, stacking);
   const auto& [matrices, rows, columns] = whole;
   const auto options = matrices[0].options().requires_grad(false);

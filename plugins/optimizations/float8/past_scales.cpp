@@ -14,6 +14,7 @@ void PastScales::make(int64_t tensors, Run& run) {
   const auto fp32 = at::TensorOptions(at::kFloat).device(run.device());
   largest_ = at::zeros({tensors, kSteps}, fp32);
   seen_ = at::zeros({tensors, fused::kLargestParts}, fp32);
+  unread_ = at::full({1}, std::numeric_limits<double>::quiet_NaN(), fp32.dtype(at::kBFloat16));
   const Mesh& mesh = run.mesh();
   const auto ranks = static_cast<double>(mesh.world_size());
   if (ranks > 1)

@@ -21,12 +21,15 @@ class PastScales {
   /// Adds this step's largest values, over all ranks. A value that is not finite counts as none, because it
   /// would be the largest for kSteps steps.
   void end_step(Run&);
+  /// (1), bf16, NaN: see fused::RoundingOffer.
+  const Tensor& unread() const { return unread_; }
   /// (tensors, kSteps), fp32: a part of the saved state.
   const Tensor& largest() const { return largest_; }
 
  private:
   Tensor largest_;  ///< (tensors, kSteps), of step s in column s % kSteps
   Tensor seen_;     ///< (tensors, kLargestParts), of this step
+  Tensor unread_;
   bool known_ = false, begun_ = false;
 };
 }  // namespace optrush::float8

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernel_parts/rounding.h"
 #include "optrush/tensor.h"
 
 namespace optrush::float8 {
@@ -26,11 +27,7 @@ struct Scaled {
   Scaled rows(int64_t first, int64_t count) const;
 };
 
-/// Scales that are known before a matrix is read. Undefined tensors: none.
-struct Delayed {
-  Tensor past;  ///< fp32: the largest of it gives the scale; if that is 0, the scale is 1
-  Tensor seen;  ///< fp32, (fused::kLargestParts): raised to the parts of the largest value of this matrix
-};
+using fused::Delayed;
 
 /// Matrices that are quantized as one: (R_i, C) below each other, or (R, C_i) side by side.
 enum class Stacking : uint8_t { vertical, horizontal };
@@ -43,8 +40,9 @@ int64_t padded_blocks(int64_t blocks);
 /// strides. On a GPU a matrix with one scale whose largest value is noted (kernel_parts/largest.h) is read
 /// once, otherwise twice. Groups and blocks are in e4m3, and blocks are below each other.
 ///
-/// With `delayed`, for one scale, a GPU reads the matrix once. Numbers beyond the range become the largest of
-/// `type`; an infinity becomes a NaN.
+/// With `delayed`, for one scale, a GPU reads the matrix once, or not at all if the kernel that computed it
+/// has written it in 8 bits (kernel_parts/rounding.h). Numbers beyond the range become the largest of `type`;
+/// an infinity becomes a NaN.
 Scaled quantize(at::TensorList, at::ScalarType type, Scaling, Stacking = Stacking::vertical,
                 const Delayed& delayed = {});
 /// The transpose of quantize(matrices). With one scale, and with blocks, it has the same numbers, and is made

@@ -11,6 +11,7 @@
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "pairs.h"
+#include "rounded_glu.h"
 
 namespace optrush::fused {
 namespace {
@@ -33,6 +34,7 @@ const char* name_of(Gate activation) { return activation == Gate::silu ? "swiglu
 
 Tensor glu_forward(Gate activation, const Tensor& gate_given, const Tensor& up_given, Largest largest) {
   check_alike(gate_given, up_given);
+  if (Tensor rounded = rounded_product(activation, gate_given, up_given); rounded.defined()) return rounded;
   const Tensor gate = gate_given.contiguous(), up = up_given.contiguous(), out = at::empty_like(gate);
   const Tensor parts = largest_parts(gate, largest);
   const GluForward p{.type = type_of(gate, name_of(activation)),
@@ -64,6 +66,8 @@ Tensors glu_gradients(const Tensor& gate, const Tensor& up) {
 
 Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up_given,
                      const Tensor& gradient_given, Largest largest) {
+  if (Tensors rounded = rounded_gradients(activation, gate_given, up_given, gradient_given); !rounded.empty())
+    return rounded;
   const Tensor gate = gate_given.contiguous(), up = up_given.contiguous();
   const Tensor gradient = gradient_given.contiguous();
   const Tensors out = glu_gradients(gate_given, up_given);

@@ -71,6 +71,24 @@ struct GluBackward {
   float* largest = nullptr;  ///< as above, of the gate's gradient, then of up's
 };
 
+/// A matrix (rows, columns) in 8 bits, as gpu/rounded_glu.cu has it, with the same layout.
+struct RoundedMatrix {
+  const float* past;
+  float* seen;
+  uint8_t *values, *transposed;  ///< transposed: or null
+  float* scale;
+  long long past_count, rows, columns, all_columns;
+};
+/// Of the product, or of the gradients of gate and up beside each other. The numbers of rows and of columns
+/// are multiples of 16.
+struct RoundedGlu {
+  Type type;  ///< not fp64
+  Gate activation;
+  const void *gate, *up, *out_gradient;  ///< out_gradient: null for the forward
+  int64_t mantissa;                      ///< bits: 3 of e4m3, 2 of e5m2
+  RoundedMatrix to;
+};
+
 namespace cpu {
 void norm_forward(const NormForward&, int64_t begin_row, int64_t end_row);
 /// `weight_part`: `width` numbers, added to.
@@ -91,5 +109,6 @@ void norm_backward(const NormBackward&, void* weight_parts, int64_t blocks, void
 void rotate(const Rotate&);
 void glu_forward(const GluForward&);
 void glu_backward(const GluBackward&);
+void rounded_glu(const RoundedGlu&);
 }  // namespace gpu
 }  // namespace optrush::fused

@@ -5,7 +5,6 @@
 #include "kernel_parts/gpu_instance.h"
 #include "quantize_cu.h"
 #include "quantize_groups_cu.h"
-#include "to_8_bits_cuh.h"
 
 namespace optrush::float8 {
 namespace {
@@ -21,21 +20,15 @@ int64_t lanes(const gpu::Numbers& p) { return fused::gpu::lanes({p.type}, p.coun
 int64_t tiles(int64_t rows, int64_t columns) {
   return ceil_of(rows, kTileRows) * ceil_of(columns, kTileColumns);
 }
-
-GpuSource source_of(const char* file, const char* text) {
-  GpuSource source = fused::gpu::source(file, text);
-  source.headers.emplace("to_8_bits.cuh", kTo8BitsCuh);
-  return source;
-}
 }  // namespace
 
 const GpuProgram& gpu::program() {
-  static const GpuProgram program(source_of("quantize.cu", kQuantizeCu));
+  static const GpuProgram program(fused::gpu::source("quantize.cu", kQuantizeCu));
   return program;
 }
 
 const GpuProgram& gpu::groups_program() {
-  static const GpuProgram program(source_of("quantize_groups.cu", kQuantizeGroupsCu));
+  static const GpuProgram program(fused::gpu::source("quantize_groups.cu", kQuantizeGroupsCu));
   return program;
 }
 

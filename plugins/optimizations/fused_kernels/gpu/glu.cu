@@ -1,21 +1,7 @@
 // Gated linear units (arXiv:2002.05202): N neighbours a thread.
 #include "lanes.cuh"
 #include "sigmoid.cuh"
-
-/// The activation of the gate is x * sigmoid(argument of x): see Gate. `x` is clamped if the cube may overflow; the
-/// sigmoid is then 0 or 1.
-template <class W, bool kGelu>
-struct Argument {
-  W x, value, slope;
-  __device__ explicit Argument(W given) : x(given), value(given), slope(1) {
-    if constexpr (kGelu) {
-      constexpr W kFirst = W(1.5957691216057308), kThird = kFirst * W(0.044715);
-      x = given > W(30) ? W(30) : given < W(-30) ? W(-30) : given;
-      value = x * (kFirst + kThird * x * x);
-      slope = kFirst + W(3) * kThird * x * x;
-    }
-  }
-};
+#include "units.cuh"
 
 template <class T, int N, bool kGelu>
 __global__ void glu_forward(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, long long count,
@@ -26,8 +12,7 @@ __global__ void glu_forward(const T* __restrict__ gate, const T* __restrict__ up
     Wide<T> x[N], other[N];
     load(gate + at, x);
     load(up + at, other);
-#pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = x[i] * sigmoid(Argument<Wide<T>, kGelu>(x[i]).value) * other[i];
+    glu<kGelu>(x, other);
     store(out + at, x);
     most = largest_of(x);
   }
@@ -49,14 +34,7 @@ __global__ void glu_backward(const T* __restrict__ gate, const T* __restrict__ u
     load(gate + at, x);
     load(up + at, other);
     load(out_gradient + at, g);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const Argument<W, kGelu> of(x[i]);
-      const W y = sigmoid(of.value), scaled = g[i] * y;
-      // d (x y) = y (1 + x (1 - y) d argument)
-      g[i] = scaled * other[i] * (W(1) + of.x * (W(1) - y) * of.slope);
-      other[i] = scaled * x[i];
-    }
+    glu_gradients<kGelu>(x, other, g);
     const long long to = width == stride ? at : at + at / width * (stride - width);
     store(gate_gradient + to, g);
     store(up_gradient + to, other);

@@ -101,4 +101,20 @@ void gpu::glu_backward(const GluBackward& p) {
       .launch(over(p.count, together), p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient, p.count,
               p.width, p.stride, p.largest);
 }
+
+void gpu::rounded_glu(const RoundedGlu& p) {
+  constexpr int64_t kTileRows = 64, kTileColumns = 128;  // as in turned_tile.cuh
+  const int64_t down = (p.to.rows + kTileRows - 1) / kTileRows;
+  const int64_t across = (p.to.columns + kTileColumns - 1) / kTileColumns;
+  const bool forward = p.out_gradient == nullptr;
+  const int64_t together = lanes({p.type}, p.to.columns, {p.gate, p.up, p.out_gradient});
+  const auto& kernel =
+      rounded_glu_program().kernel(rounded_glu_name(forward ? "forward" : "backward", p.type, together,
+                                                    p.activation, p.mantissa, p.to.transposed != nullptr));
+  const GpuGrid grid{.blocks = {down * across, 1, 1}, .threads = {kThreads, 1, 1}};
+  if (forward)
+    kernel.launch(grid, p.gate, p.up, p.to);
+  else
+    kernel.launch(grid, p.gate, p.up, p.out_gradient, p.to);
+}
 }  // namespace optrush::fused

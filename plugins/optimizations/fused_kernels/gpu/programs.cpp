@@ -6,8 +6,18 @@
 #include "kernel_parts/gpu_instance.h"
 #include "norm_cu.h"
 #include "rotate_cu.h"
+#include "rounded_glu_cu.h"
+#include "units_cuh.h"
 
 namespace optrush::fused {
+namespace {
+GpuSource source_of_units(const char* file, const char* text) {
+  GpuSource source = gpu::source(file, text);
+  source.headers.emplace("units.cuh", kUnitsCuh);
+  return source;
+}
+}  // namespace
+
 const GpuProgram& gpu::norm_program() {
   static const GpuProgram program(source("norm.cu", kNormCu));
   return program;
@@ -17,7 +27,11 @@ const GpuProgram& gpu::rotate_program() {
   return program;
 }
 const GpuProgram& gpu::glu_program() {
-  static const GpuProgram program(source("glu.cu", kGluCu));
+  static const GpuProgram program(source_of_units("glu.cu", kGluCu));
+  return program;
+}
+const GpuProgram& gpu::rounded_glu_program() {
+  static const GpuProgram program(source_of_units("rounded_glu.cu", kRoundedGluCu));
   return program;
 }
 
@@ -42,5 +56,9 @@ std::string gpu::sum_weight_parts_name(Type x, Type weight) {
 std::string gpu::rotate_name(Type type, int64_t lanes) { return instance("rotate", type, lanes); }
 std::string gpu::glu_name(const std::string& direction, Type type, int64_t lanes, Gate activation) {
   return instance("glu_" + direction, type, lanes, activation == Gate::gelu_tanh);
+}
+std::string gpu::rounded_glu_name(const std::string& direction, Type type, int64_t lanes, Gate activation,
+                                  int64_t mantissa, bool turns) {
+  return instance("rounded_glu_" + direction, type, lanes, activation == Gate::gelu_tanh, mantissa, turns);
 }
 }  // namespace optrush::fused

@@ -9,6 +9,7 @@ namespace optrush::fused::gpu {
 const GpuProgram& norm_program();
 const GpuProgram& rotate_program();
 const GpuProgram& glu_program();
+const GpuProgram& rounded_glu_program();
 
 /// How a block shares a row: `lanes` numbers a load, `steps` loads for each of `threads`.
 struct RowShape {
@@ -22,4 +23,6 @@ inline constexpr int64_t kPartColumns = 16, kPartLines = 32;
 std::string sum_weight_parts_name(Type x, Type weight);
 std::string rotate_name(Type, int64_t lanes);
 std::string glu_name(const std::string& direction, Type, int64_t lanes, Gate);
+std::string rounded_glu_name(const std::string& direction, Type, int64_t lanes, Gate, int64_t mantissa,
+                             bool turns);
 }  // namespace optrush::fused::gpu
