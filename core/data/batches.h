@@ -55,6 +55,7 @@ class Batches {
   int64_t sequences_of_epoch() const;
   /// Describes the use of documents; "" if there are none.
   std::string description() const;
+  bool leaves_out_many() const { return training_.documents && training_.documents->leaves_out_many(); }
 
  private:
   /// A source of sequences: windows of a token stream, or documents.

@@ -185,6 +185,11 @@ int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
   return trained_here;
 }
 
+bool DocumentRows::leaves_out_many() const {
+  const int64_t skipped = untrained_ + trained_late_ + 2 * (alike_ + alike_cut_);
+  return 20 * skipped > skipped + std::ssize(used_);
+}
+
 std::string DocumentRows::description() const {
   int64_t filled = 0;
   for (const int64_t document : used_) filled += positions_of(document);

@@ -51,6 +51,8 @@ class DocumentRows {
   int64_t vocab_size() const { return documents_.vocab_size(); }
   /// "12 documents in 5 sequences, 61 % of their positions filled; 2 were cut at 128 tokens"
   std::string description() const;
+  /// Whether more than 5 % of the documents were left out.
+  bool leaves_out_many() const;
 
  private:
   void choose(const Share&);

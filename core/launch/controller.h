@@ -24,7 +24,7 @@ struct RunRequest {
   std::vector<std::string> only;  ///< names of rungs; empty: all
   bool skip_missing = false;      ///< rungs whose programs this machine lacks are skipped
   std::string track;              ///< tracker during the runs: tensorboard, wandb; "": none
-  double plan_timeout_s = 60;
+  double plan_timeout_s = 300;
   double probe_s = 0.5;                 ///< seconds of each noise probe between rounds; 0: no probe
   RemoteRanks* remote_ranks = nullptr;  ///< the other processes of a launcher's job; null: there are none
   /// context.json of this machine, if it was just measured; null: the controller measures it.

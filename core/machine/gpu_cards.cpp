@@ -59,15 +59,6 @@ PlannedGpu planned(const Card& card) {
   return {card.title, static_cast<int64_t>(std::llround(card.reports * kGibi)), card.sm};
 }
 
-const Card* card_named(const std::string& name) {
-  std::string card = name;
-  for (const Alias& alias : kAliases)
-    if (alias.name == name) card = alias.card;
-  for (const Card& each : kCards)
-    if (each.name == card) return &each;
-  return nullptr;
-}
-
 const Card* card_of_size(double size) {
   for (const Card& card : kCards)
     if (card.sold == size) return &card;
@@ -96,19 +87,28 @@ Json to_json(const PlannedGpu& gpu) {
   return {{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"sm", gpu.sm}};
 }
 
-PlannedGpu planned_gpu(const std::string& given, const std::string& option) {
+std::optional<PlannedGpu> listed_gpu(const std::string& name) {
+  std::string card = lower(name);
+  for (const Alias& alias : kAliases)
+    if (alias.name == card) card = alias.card;
+  for (const Card& each : kCards)
+    if (each.name == card) return planned(each);
+  return std::nullopt;
+}
+
+PlannedGpu planned_gpu(const std::string& given) {
+  if (auto listed = listed_gpu(given)) return *listed;
   const std::string name = lower(given);
-  if (const Card* card = card_named(name)) return planned(*card);
   const auto number = number_in(name);
   if (!number || (!number->second.empty() && number->second != "gb" && number->second != "gib"))
-    throw UsageError(ErrorCode::unknown_name, option + ": unknown GPU '" + given + "'",
+    throw UsageError(ErrorCode::unknown_name, "--as-gpu: unknown GPU '" + given + "'",
                      or_else(did_you_mean(name, gpu_card_names()),
                              "give the memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB"));
   const auto& [size, unit] = *number;
   constexpr double kMost = 1e6;  // keeps the bytes within int64
   if (!(size > 0) || size > kMost)
     throw UsageError(ErrorCode::invalid_value,
-                     option + ": the memory must be above 0 and at most 1000000, not " + given,
+                     "--as-gpu: the memory must be above 0 and at most 1000000, not " + given,
                      "for example 80, 79.1, 80GB or h100");
   if (const bool as_sold = unit.empty() && name.find('.') == std::string::npos; as_sold)
     if (const Card* card = card_of_size(size)) return planned(*card);

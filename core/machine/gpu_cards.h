@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,13 @@ struct PlannedGpu {
 
 Json to_json(const PlannedGpu&);
 
-/// Parses the GPU that an option names. A name: "h100", "a100-40". A number without a point: the advertised
-/// size in GB, which means the newest listed card of this size, or that many GiB with sm_90 if none is
-/// listed. A number with a point: the reported size in GiB. A number with unit GB or GiB: exactly that many
-/// bytes. Throws a UsageError with the allowed names or the nearest one.
-PlannedGpu planned_gpu(const std::string& given, const std::string& option = "--as-gpu");
+/// The card with this name or other name, in any case: "h100", "a100-40"; none if no such card is listed.
+std::optional<PlannedGpu> listed_gpu(const std::string& name);
+/// Parses --as-gpu. A name of a listed card. A number without a point: the advertised size in GB, which means
+/// the newest listed card of this size, or that many GiB with sm_90 if none is listed. A number with a point:
+/// the reported size in GiB. A number with unit GB or GiB: exactly that many bytes. Throws a UsageError with
+/// the allowed names or the nearest one.
+PlannedGpu planned_gpu(const std::string& given);
 /// Names of the listed cards, sorted by architecture, and their other names.
 std::vector<std::string> gpu_card_names();
 }  // namespace optrush

@@ -157,7 +157,11 @@ class Trainer {
         watch_(session) {}
 
   RunResult run() {
-    if (const std::string text = steps_.batches().description(); !text.empty()) session_.note(text);
+    const std::string documents = steps_.batches().description();
+    if (steps_.batches().leaves_out_many())
+      session_.log().warn(documents);
+    else if (!documents.empty())
+      session_.note(documents);
     history_.begin(record_, measurement_, steps_.batches());
     const TrainSpec& train_spec = session_.spec().train;
     if (end_.steps() < train_spec.warmup + train_spec.steps) record_.report_length(end_.steps());

@@ -171,7 +171,18 @@ TEST_F(DocumentsTest, LongDocumentsAreCutAndPromptsThatFillASequenceSkipped) {
             "2 documents in 2 sequences, 100 % of their positions filled; 2 were cut at 4 tokens; "
             "skipped documents without a trained token: 1; "
             "skipped documents whose first trained token is beyond the sequence length: 1");
+  EXPECT_TRUE(rows.leaves_out_many());
   for (int64_t i = 0; i < 2; ++i) EXPECT_GT(Filled(rows, i, 3).counted, 0);
+}
+
+TEST_F(DocumentsTest, OverFivePercentLeftOutAreMany) {
+  const auto many = [&](int64_t whole) {
+    std::string lines = "{\"tokens\": [1, 2], \"trained\": []}\n";
+    for (int64_t i = 0; i < whole; ++i) lines += "{\"tokens\": [1, 2]}\n";
+    return DocumentRows(documents(lines), 4, 1, one_document_each).leaves_out_many();
+  };
+  EXPECT_TRUE(many(18));
+  EXPECT_FALSE(many(19));
 }
 
 TEST_F(DocumentsTest, DocumentsWithoutATrainedTokenAreCountedApart) {

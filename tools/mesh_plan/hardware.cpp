@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/numbers/format.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "machine/gpu_cards.h"
 #include "optrush/error.h"
@@ -83,12 +84,12 @@ std::vector<std::string> hardware_names() {
 }
 
 Hardware hardware_preset(const std::string& name) {
-  const PlannedGpu gpu = planned_gpu(name, "--hardware");
+  const auto gpu = listed_gpu(name);
   for (const Preset& preset : kPresets)
-    if (planned_gpu(preset.name).name == gpu.name) return made(preset);
-  throw UsageError(
-      ErrorCode::unsupported, "the speeds of '" + name + "' are not listed",
-      "one of: " + join(hardware_names()) + "; or give --flops, --memory and --link in its place",
-      "--hardware");
+    if (gpu && listed_gpu(preset.name)->name == gpu->name) return made(preset);
+  const std::string names = gpu ? "one of: " + join(hardware_names()) : did_you_mean(name, hardware_names());
+  throw UsageError(ErrorCode::unknown_name,
+                   gpu ? "the speeds of '" + name + "' are not listed" : "unknown hardware '" + name + "'",
+                   or_else(names, "give --flops, --memory and --link"), "--hardware");
 }
 }  // namespace optrush::mesh_plan

@@ -34,6 +34,6 @@ struct Ring {
 Ring ring_of(const Hardware&, int64_t inner, int64_t ranks);
 
 std::vector<std::string> hardware_names();
-/// The preset of this GPU, named as for planned_gpu(). Errors name the nearest GPU, or the presets.
+/// The preset of this GPU, named as for listed_gpu(). Errors name the nearest GPU, or the presets.
 Hardware hardware_preset(const std::string& name);
 }  // namespace optrush::mesh_plan

@@ -1,5 +1,6 @@
 #include "mesh_plan/script.h"
 
+#include <cctype>
 #include <filesystem>
 
 #include "analysis/numbers/format.h"
@@ -61,6 +62,17 @@ Json pipeline_options(const ParallelConfig& mix, const TrainingProblem& problem)
   if (mix.chunks > 1) return {{"size", mix.pp}, {"schedule", "interleaved"}, {"chunks", mix.chunks}};
   return {{"size", mix.pp}, {"blocks", blocks_text(mix, problem)}};
 }
+
+/// "mesh-dp-4-cp-2-stage-3": scripts of other rows write other reports.
+std::string name_of(const std::string& mesh) {
+  std::string name = "mesh";
+  for (bool apart = true; const char c : mesh) {
+    const bool word = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (word) name += (apart ? "-" : "") + std::string(1, c);
+    apart = !word;
+  }
+  return name;
+}
 }  // namespace
 
 std::vector<PluginUse> strategies_of(const ParallelConfig& mix, const TrainingProblem& problem) {
@@ -111,8 +123,9 @@ std::string script_text(const MeshPlan& plan, size_t row, const std::vector<std:
   return "-- Row " + std::to_string(row) + " of optrush plan-mesh: " + name + ". Predicted for " +
          plan.hardware.name + ": " + bytes(memory.total()) + " and " +
          grouped(cost.tokens_per_second / real(plan.devices)) + " tokens/s per device.\n" +
-         "local rush = require \"optrush\"\n\nlocal exp = rush.experiment {\n  name = \"mesh\",\n" +
-         "  question = \"How fast is " + name + " on " + std::to_string(plan.devices) + " devices?\",\n" +
+         "local rush = require \"optrush\"\n\nlocal exp = rush.experiment {\n  name = " +
+         quoted(name_of(name)) + ",\n" + "  question = \"How fast is " + name + " on " +
+         std::to_string(plan.devices) + " devices?\",\n" +
          "  model = " + model_text(model, plan.problem.model) + ",\n" +
          "  data = rush.text(rush.corpus \"libtorch\"), -- or your data\n  plugins = {\n" + plugins +
          "  },\n  train = " + lua(train) + ",\n}\n\nexp:run({ rounds = 3 }):report()\n";

@@ -35,7 +35,7 @@ std::string lacking_memory(const Plan& plan, int64_t ranks) {
     const double validation = plan.validation && memory->bounded_by.empty() ? plan.validation->peak : 0;
     if (validation <= *memory->available) return "";
     return "a validation needs " + bytes(validation) + " on a rank, but it has " + bytes(*memory->available) +
-           (memory->device == "cuda" ? " on its GPU" : " free");
+           (memory->device == "cuda" ? " on its GPU" : " of host memory free");
   }
   const std::string of_ranks = (memory->rank ? "rank " + std::to_string(*memory->rank) : "one") + " of " +
                                std::to_string(ranks) + " ranks";
@@ -43,7 +43,7 @@ std::string lacking_memory(const Plan& plan, int64_t ranks) {
          (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
          grouped(memory->least) + " bytes), but " +
          (ranks > 1 ? "a rank has at most " : "this machine has ") + bytes(*memory->available) +
-         (memory->device == "cuda" ? " on its GPU" : " free");
+         (memory->device == "cuda" ? " on its GPU" : " of host memory free");
 }
 
 /// A program and each of its changes in the form of plugins, for plans: the gate uses their effects.
@@ -115,8 +115,8 @@ std::string smaller_batch(RunSpec spec, double available, const PlanRequest& req
     return peak && static_cast<double>(*peak) <= available;
   };
   if (spec.train.micro_batch == 1 || !fits(1))
-    return "even micro_batch = 1 does not fit: use a shorter seq_len, a smaller model or a plugin that saves "
-           "memory";
+    return "even micro_batch = 1 does not fit: use activation_checkpointing, context_parallel over ranks, a "
+           "shorter seq_len or a smaller model";
   int low = 0;
   while (high - low > 1) (fits(int64_t{1} << (low + high) / 2) ? low : high) = (low + high) / 2;
   const int64_t batch = int64_t{1} << low;

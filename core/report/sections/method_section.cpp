@@ -111,7 +111,7 @@ Section method_section(const Analysis& a) {
                                                     : "");
   const bool interleaved = std::ranges::any_of(a.rows, &Row::was_interleaved);
   section.bullets = {
-      "Each run is a new process, and the rounds of the rungs are interleaved.",
+      "Each run is a new process. A round runs every rung once.",
       "One run is one sample of tokens/s: the tokens per step divided by the median time of " +
           timed_steps_text(a) + " after " + counted(train.warmup, "warm-up step") +
           ". If the steps of a run differ in work, as with documents, it is the tokens of all timed steps "
