@@ -24,5 +24,6 @@ exp:ladder {
   rush.rung("fused projections", "fused_projections"),
   rush.rung("float8", "float8", {}, { replace = "fused_projections" }),
   rush.rung("float8, largest values noted", "fused_kernels", { largest_values = true }, { replace = "fused_kernels" }),
+  rush.rung("float8, delayed scales", "float8", { scales = "delayed" }, { replace = "float8" }),
 }
 exp:run { rounds = 1 }

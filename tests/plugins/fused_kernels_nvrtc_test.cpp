@@ -1,5 +1,5 @@
-// Every GPU kernel of the plugins compiles for sm_90, also without a GPU, and does not spill registers. The fast
-// ones of bf16 and fp32 compile for all supported architectures.
+// Every GPU kernel of the plugins compiles for sm_90, also without a GPU, and does not spill registers. The
+// fast ones of bf16 and fp32 compile for all supported architectures.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -146,7 +146,8 @@ def plan_mesh():
            "--hardware: unknown hardware 'h20'", "did you mean 'h200'?")
     on = lambda name: optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--hardware", name)
     assert expect(on("H100-80"), 0).stdout == expect(on("h100"), 0).stdout
-    expect(on("l40s"), 2, "the speeds of 'l40s' are not listed", "one of: a100, a100-40, h100, h200; or give --flops, --memory and --link")
+    expect(on("l40s"), 2, "the speeds of 'l40s' are not listed",
+           "one of: a100, a100-40, h100, h200; or give --flops, --memory and --link")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--top", "0"), 2, "--top")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--dtype", "bf61"), 2, "did you mean 'bf16'?")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--flops", "4 T"), 2, "--flops is '4 T'")

@@ -112,6 +112,7 @@ RANKS = ("test_data_parallel_ranks", "test_model_parallel_ranks")
 CHUNK = ("--set", "fused_linear_cross_entropy.chunk=32768")
 CUBLASLT = ("--set", "env.TORCH_BLAS_PREFER_CUBLASLT=1")
 FAST_SUMS = ("--set", "float8.fast_sums=all")
+DELAYED = ("--set", "float8.scales=delayed")
 # Llama 3.1 8B's block, eight times.
 WIDE = ("--set", "model.dim=4096", "--set", "model.n_layers=8", "--set", "model.n_heads=32",
         "--set", "model.ffn_dim=14336")
@@ -193,12 +194,15 @@ STAGES = {
         ),
     ),
     7: Stage(
-        "What do attention and experts cost at size, and what do fast sums bring to float8?",
+        "What do attention and experts cost at size, and what do delayed scales and fast sums bring to float8?",
         FIRST,
         (
-            experiment("attention", "Attention alone over lengths", 2.5, "attention", least_bytes=20e9,
+            experiment("attention", "Attention alone over lengths", 2.4, "attention", least_bytes=20e9,
                        disk_bytes=NO_WEIGHTS),
             experiment("moe", "A mixture of experts, with grouped products", 3, "moe"),
+            lever("delayed", "float8 with delayed scales, SwiGLU in 8 bits", *DELAYED, rung="float8 by kernels",
+                  smaller="float8", tools=COMPILER,
+                  expected={"float8 by kernels, over ladder": ratio(1.02, 1.05)}),
             lever("fast_sums", "float8 with fast sums in the backward as well", *FAST_SUMS, rung="float8 by kernels",
                   smaller="float8", tools=COMPILER,
                   expected={"float8 by kernels, over ladder": ratio(1.01, 1.05)}),
