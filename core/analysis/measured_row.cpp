@@ -202,13 +202,6 @@ void set_plan(Row& row, const Stored& stored) {
   if (plan->memory && !plan->memory->bounded_by.empty()) row.cost.reset();
 }
 
-void set_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
-  if (target <= 0) return;
-  std::vector<const RunResult*> results;
-  for (const StoredRun* run : runs) results.push_back(&run->result);
-  row.time_to_loss = time_to_loss(results, target);
-}
-
 bool reduces_precision(const std::optional<Plan>& plan) { return plan && plan->uses(Effect::precision); }
 
 /// FLOP/s by a formula: the median over the runs of FLOPs per token times tokens per second. With full
@@ -320,7 +313,7 @@ Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns
     set_memory(row, runs);
     set_ranks(row, runs);
   }
-  set_time_to_loss(row, runs, stored.experiment.target_loss);
+  row.time_to_loss = time_to_loss(row.ends);
   set_plan(row, stored);
   set_utilization(row, stored, runs);
   return row;

@@ -158,7 +158,7 @@ std::vector<Quantity> step_quantities() {
                 Unit::bytes),
       of_a_step("matmul_flops", &StepCost::matmul_flops, ""),
       of_a_step("attention_flops", &StepCost::attention_flops, ""),
-      number("final_loss", "final loss",
+      number("final_loss", "training loss",
              "last training loss of the first round that ended well; of the longest one if rounds differ in "
              "length",
              Unit::loss, field<&Row::final_loss>)

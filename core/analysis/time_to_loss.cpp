@@ -78,13 +78,13 @@ std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
   return result;
 }
 
-std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& rounds, double target) {
+std::optional<TimeToLoss> time_to_loss(const std::vector<RoundEnd>& rounds) {
   std::optional<TimeToLoss> result;
   std::vector<double> seconds;
   int64_t most = 0;
   bool always = true;
-  for (const RunResult* run : rounds) {
-    const auto one = time_to_loss(*run, target);
+  for (const RoundEnd& round : rounds) {
+    const auto& one = round.time;
     if (!one) continue;
     if (!result)
       result = TimeToLoss{.enough_steps = one->enough_steps, .validated = one->validated, .last = one->last};
@@ -115,7 +115,7 @@ Json json_of(const std::optional<TimeToLoss>& time) {
           {"steps", reached ? Json(*time->steps) : Json()},
           {"reached", reached},
           {"last", time->last},
-          {"by", time->validated ? "validation loss" : "training loss"}};
+          {"by", loss_name(time->validated)}};
 }
 
 RoundEnd end_of(const StoredRun& run, double target_loss) {

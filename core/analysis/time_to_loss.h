@@ -38,8 +38,6 @@ struct TimeToLoss {
 
 /// For one run; none if it has no losses.
 std::optional<TimeToLoss> time_to_loss(const RunResult&, double target);
-/// For all rounds: the median of the seconds, if all rounds reach the target.
-std::optional<TimeToLoss> time_to_loss(const std::vector<const RunResult*>& rounds, double target);
 /// "12.0 s, 80 steps", "not reached", "—".
 std::string text_of(const std::optional<TimeToLoss>&);
 /// The form in results.json; null if there is none.
@@ -57,6 +55,8 @@ struct RoundEnd {
   std::optional<TimeToLoss> time;  ///< none: there is no target, or the run has no losses
 };
 RoundEnd end_of(const StoredRun&, double target_loss);
+/// For all rounds: the median of the seconds, if all rounds reach the target.
+std::optional<TimeToLoss> time_to_loss(const std::vector<RoundEnd>&);
 
 /// The ratio of the reference's time to the target loss to the subject's, paired by round: 1.05 is 5 %
 /// sooner. None if any round that both have has not reached the loss in both.

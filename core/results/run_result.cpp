@@ -366,19 +366,20 @@ void RunResult::withhold_speeds() {
 }
 
 template <class Number>
-static Number timed_sum(const std::vector<StepResult>& steps, Number StepResult::*member) {
+static Number sum(const std::vector<StepResult>& steps, Number StepResult::*member, bool timed = true) {
   Number sum = 0;
-  for (const StepResult& step : steps) sum += step.timed ? step.*member : 0;
+  for (const StepResult& step : steps) sum += step.timed || !timed ? step.*member : 0;
   return sum;
 }
 
-int64_t RunResult::timed_tokens() const { return timed_sum(steps, &StepResult::tokens); }
-double RunResult::timed_seconds() const { return timed_sum(steps, &StepResult::seconds); }
+int64_t RunResult::timed_tokens() const { return sum(steps, &StepResult::tokens); }
+double RunResult::timed_seconds() const { return sum(steps, &StepResult::seconds); }
 
 std::optional<double> RunResult::padding() const {
-  const int64_t positions = timed_sum(steps, &StepResult::positions);
+  const int64_t positions = sum(steps, &StepResult::positions, /*timed=*/false);
   if (positions == 0) return std::nullopt;
-  return 1 - static_cast<double>(timed_tokens()) / static_cast<double>(positions);
+  const int64_t tokens = sum(steps, &StepResult::tokens, /*timed=*/false);
+  return 1 - static_cast<double>(tokens) / static_cast<double>(positions);
 }
 
 RunResult run_result_from_json(const Json& json, const std::string& where) {

@@ -194,7 +194,7 @@ struct RunResult {
   Curve curve() const;
   /// Sum over the timed steps.
   int64_t timed_tokens() const;
-  /// Share of padding in the positions of the timed steps; none if there are no steps.
+  /// Share of padding in the positions of all steps, which a resumed run does not change; none: no steps.
   std::optional<double> padding() const;
   /// Seconds of the timed steps together.
   double timed_seconds() const;

@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
 
 /// Sums over the timed steps.
 struct TimedSums {
-  double steps = 0, seconds = 0, trained = 0, tokens = 0, positions = 0, pairs = 0;
+  double steps = 0, seconds = 0, trained = 0, tokens = 0, pairs = 0;
 
   explicit TimedSums(const std::vector<StepResult>& all) {
     for (const StepResult& step : all) {
@@ -26,7 +26,6 @@ struct TimedSums {
       seconds += step.seconds;
       trained += static_cast<double>(step.trained);
       tokens += static_cast<double>(step.tokens);
-      positions += static_cast<double>(step.positions);
       pairs += step.attention_pairs.value_or(0);
     }
   }
@@ -49,7 +48,7 @@ void summarize(const std::vector<StepResult>& steps, bool alike, RunResult& resu
   result.trained_tokens_per_second = sums.trained / sums.steps / of_a_step;
   result.tokens_per_step = {.processed = sums.tokens / sums.steps,
                             .trained = sums.trained / sums.steps,
-                            .padding = 1 - sums.tokens / sums.positions};
+                            .padding = result.padding()};
   result.step_seconds = middle;
   for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i) {
     const std::string name = name_of(static_cast<Bucket>(i));

@@ -32,7 +32,7 @@ double last_loss(const Row& row) { return row.steps.back().loss; }
 
 TEST(OverfitFinding, AllStacksLearn) {
   const Analysis a = test::analysis_of(overfit_report(1, {"alfa", "bravo"}));
-  const std::string sentence = "ll 3 stacks learn one batch: the last loss is at most " +
+  const std::string sentence = "ll 3 stacks learn one batch: the last training loss is at most " +
                                fixed(last_loss(a.rows.front()), 4) + " (required: below 5.45).";
   EXPECT_EQ(findings(a).front(), "A" + sentence);
   EXPECT_THAT(headline(a), HasSubstr("a" + sentence));
@@ -41,7 +41,7 @@ TEST(OverfitFinding, AllStacksLearn) {
 
 TEST(OverfitFinding, SingleStackLearns) {
   const Analysis a = test::analysis_of(overfit_report(1, {}));
-  EXPECT_THAT(findings(a).front(), StartsWith("base learns one batch: the last loss is at most "));
+  EXPECT_THAT(findings(a).front(), StartsWith("base learns one batch: the last training loss is at most "));
 }
 
 TEST(OverfitFinding, NothingIsReportedWithoutTheRequirement) {

@@ -182,7 +182,7 @@ TEST(Method, InterleavedRungsAreComparedByStep) {
 
 TEST(Charts, CaptionNamesTheRoundOfTheSteps) {
   Analysis a = analysis_of(test::three_rungs());
-  const auto caption = [&] { return loss_section(families_of(a).front()).caption; };
+  const auto caption = [&] { return loss_section(a, families_of(a).front()).caption; };
   EXPECT_THAT(caption(), HasSubstr("each rung's first round"));
   a.rows.back().shown_round = 1;
   EXPECT_THAT(caption(), HasSubstr("each rung's longest round"));
@@ -190,17 +190,16 @@ TEST(Charts, CaptionNamesTheRoundOfTheSteps) {
 
 TEST(Grid, CaptionStatesHowRoundsAreCombined) {
   EXPECT_EQ(rounds_of_curves({.curves = {"step_time", "mfu"}}), "medians of all rounds");
-  EXPECT_EQ(
-      rounds_of_curves({.curves = {"step_time", "peak_memory", "loss"}}),
-      "medians of all rounds (step), the largest of all rounds (peak memory), numbers of one round (final "
-      "loss)");
+  EXPECT_EQ(rounds_of_curves({.curves = {"step_time", "peak_memory", "loss"}}),
+            "medians of all rounds (step), the largest of all rounds (peak memory), numbers of one round "
+            "(training loss)");
 }
 
 TEST(LossSection, LeadCountsOnlyRungsThatExist) {
   auto report = test::three_rungs();
   for (const char* name : {"one", "two", "three"}) report[name].loss_error = 0.5;
   const Analysis a = analysis_of(report);
-  EXPECT_EQ(loss_section(families_of(a).front()).lead, "Broken: one, two, three.");
+  EXPECT_EQ(loss_section(a, families_of(a).front()).lead, "Broken: one, two, three.");
 }
 
 TEST(Published, IsComparableOnTheSameKindOfDevice) {
@@ -346,6 +345,18 @@ TEST(Analysis, PaddingIsNotAProcessedToken) {
   EXPECT_FALSE(row(a, "two").trains_on_fewer()) << "every token has a loss";
 }
 
+TEST(Analysis, ResumingARunDoesNotChangeItsPadding) {
+  auto report = three_rungs();
+  report["two"].padding = 0.25;
+  Stored stored = analysis_of(report);
+  for (StoredRun& run : stored.runs) {
+    run.result.steps[3].timed = false;  // a warm-up step after a resumption
+    run.result.steps[3].tokens /= 2;
+  }
+  const double all = 1 - 0.75 * (1 - 0.5 / static_cast<double>(stored.runs.front().result.steps.size()));
+  EXPECT_NEAR(*row(analyze(std::move(stored)), "two").padding, all, 1e-3);
+}
+
 TEST(Analysis, BothTokenCountsAreShownIfTheyDiffer) {
   const auto shown = [](const Analysis& a) { return throughput_section(a, families_of(a).front()); };
   const auto titles = [](const Section& section) {
@@ -443,7 +454,7 @@ TEST(Analysis, ChangeOfTheLossNamesItsStep) {
   const Analysis a = analysis_of(report);
   EXPECT_EQ(row(a, "two").loss_change_at, 22);
   EXPECT_LT(row(a, "batch").loss_change_at, 22);
-  const auto rows = loss_section(families_of(a).front()).table->rows;
+  const auto rows = loss_section(a, families_of(a).front()).table->rows;
   EXPECT_THAT(rows[4], Contains(HasSubstr("at step " + std::to_string(row(a, "batch").loss_change_at))));
   EXPECT_THAT(rows[2], Not(Contains(HasSubstr("at step"))));
 }

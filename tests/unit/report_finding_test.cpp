@@ -73,7 +73,7 @@ TEST(Finding, LargestGainIsNamedOnlyIfItIsKnown) {
 TEST(Finding, SingleTrainingReportsItsLoss) {
   test::SyntheticReport report("alone", 1);
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("base trains 1,0"));
-  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr(" tokens/s to a loss of 4.7"));
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr(" tokens/s to a training loss of 4.7"));
 }
 
 TEST(Finding, SearchReportsItsResult) {
@@ -214,6 +214,52 @@ TEST(Finding, AnotherProblemWithoutAClaimIsStated) {
                                              "\\(not like for like: 8 instead of 4 sequences per step\\)"
                                              ", .*, no difference above"));
   EXPECT_THAT(headline(a), Not(HasSubstr("batch")));
+}
+
+/// The base, a program, and on top of it the same program with another argument.
+SyntheticReport two_programs(const Json& settings) {
+  SyntheticReport report("programs", 3);
+  Rung mine = setting("mine", settings), fast = setting("mine fast", Json::object());
+  mine.external = External{.command = {"train"}};
+  fast.program = {{.rung = "mine fast", .args = {"--fast"}}};
+  report.ladder({mine, fast});
+  report["mine"].tokens_per_second = 3000;
+  report["mine fast"].tokens_per_second = 3300;
+  return report;
+}
+
+TEST(Finding, AProgramIsComparedWithTheOneBelow) {
+  auto report = two_programs({{"model", {{"n_experts", 4}}}});
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(findings(a),
+              ElementsAre(ContainsRegex("^mine trains [23].* as many tokens/s as the base \\(not like for "
+                                        "like: another model\\)"),
+                          ContainsRegex("^mine fast trains 1.1.* as fast as mine")));
+  EXPECT_THAT(headline(a), ContainsRegex("mine fast trains 1.1[0-9]*x as fast as mine"));
+  report["mine fast"] = {.tokens_per_second = 3100, .scatter = 0.2};
+  EXPECT_THAT(finding_text(analysis_of(report)),
+              ContainsRegex("as fast as mine, undecided; .* rounds would"));
+  report.experiment.rounds = 2;
+  EXPECT_THAT(headline(analysis_of(report)), HasSubstr("no claim on speed yet: a claim needs 3 rounds"));
+}
+
+TEST(Finding, AProgramOfTheBasesProblemIsAlsoComparedWithTheOneBelow) {
+  const Analysis a = analysis_of(two_programs(Json::object()));
+  EXPECT_THAT(finding_text(a), HasSubstr("as fast as mine fast"));
+  EXPECT_THAT(finding_text(a), ContainsRegex("mine fast trains 1.1.* as fast as mine"));
+}
+
+TEST(Finding, RoundsDoNotDecideOnTheSpeedOfALearningRate) {
+  auto report = SyntheticReport("rates", 3);
+  report.ladder(
+      {setting("lr", {{"train", {{"lr", 1e-2}, {"weight_decay", 0.0}}}}), rung("two", "flash_attention")});
+  for (const char* name : {"lr", "two"}) report[name] = {.tokens_per_second = 1020, .scatter = 0.2};
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(finding_text(a),
+              ContainsRegex("lr \\([^()]*, the steps do equal work, and seeds = 3 compares the losses\\)"));
+  EXPECT_THAT(finding_text(a), ContainsRegex("two \\([^()]* would (not )?decide it\\)"));
+  report.experiment.seeds = {1, 2, 3};
+  EXPECT_THAT(finding_text(analysis_of(report)), Not(HasSubstr("seeds = 3")));
 }
 
 TEST(Finding, WorseTrainingIsReported) {

@@ -201,7 +201,7 @@ TEST(Analysis, LossIsComparedWithANamedRung) {
   const Analysis a = analysis_of(report);
   EXPECT_EQ(row(a, "three").loss_against, "one") << "the row before is broken";
   EXPECT_EQ(row(a, "batch").loss_against, "its reference run");
-  EXPECT_THAT(loss_section(families_of(a).front()).table->rows[3], Contains(HasSubstr("from one")));
+  EXPECT_THAT(loss_section(a, families_of(a).front()).table->rows[3], Contains(HasSubstr("from one")));
 }
 }  // namespace
 }  // namespace optrush

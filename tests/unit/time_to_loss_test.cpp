@@ -82,13 +82,19 @@ TEST(LossesByTime, AreInterpolatedLinearly) {
   EXPECT_FALSE(loss_at({}, 1));
 }
 
+std::optional<TimeToLoss> over_rounds(const std::vector<const RunResult*>& runs, double target) {
+  std::vector<RoundEnd> rounds;
+  for (const RunResult* run : runs) rounds.push_back(end_of({.id = "", .spec = {}, .result = *run}, target));
+  return time_to_loss(rounds);
+}
+
 TEST(TimeToLoss, MedianNeedsEveryRoundToReachTheLoss) {
   const RunResult fast = run_of({9, 9, 9, 9}, {{2, 3.0}, {4, 3.0}}),
                   slow = run_of({9, 9, 9, 9}, {{2, 5}, {4, 3.0}}), never = run_of({9, 9, 9, 9}, {{4, 5}});
-  EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->seconds, 6);
-  EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->steps, 4);
-  EXPECT_FALSE(time_to_loss({&fast, &never}, 3.0)->seconds);
-  EXPECT_TRUE(time_to_loss({&fast, &never}, 3.0)->validated);
+  EXPECT_EQ(over_rounds({&fast, &slow}, 3.0)->seconds, 6);
+  EXPECT_EQ(over_rounds({&fast, &slow}, 3.0)->steps, 4);
+  EXPECT_FALSE(over_rounds({&fast, &never}, 3.0)->seconds);
+  EXPECT_TRUE(over_rounds({&fast, &never}, 3.0)->validated);
 }
 
 /// A report with rows that reach the target after these seconds and steps. 0 means never.
@@ -122,12 +128,14 @@ TEST(TimeToLoss, TheFindingListsRungsByTime) {
 
 TEST(TimeToLoss, TheFindingNamesRungsThatDoNotReachTheLoss) {
   EXPECT_EQ(finding(report_reaching({{20, 100}, {12, 80}, {0, 0}, {0, 0}})),
-            "rung 1 (12.0 s, 80 steps) and base (20.0 s, 100 steps) reach a loss of 2.5; not in every round: "
+            "rung 1 (12.0 s, 80 steps) and base (20.0 s, 100 steps) reach a validation loss of 2.5; not in "
+            "every round: "
             "rung 2 (2.900) and rung 3 (3.000).");
   EXPECT_EQ(finding(report_reaching({{0, 0}, {12, 80}})),
-            "rung 1 (12.0 s, 80 steps) reaches a loss of 2.5; not in every round: base (2.700).");
+            "rung 1 (12.0 s, 80 steps) reaches a validation loss of 2.5; not in every round: base (2.700).");
   EXPECT_EQ(finding(report_reaching({{0, 0}, {0, 0}})),
-            "No rung reaches a loss of 2.5; the last losses are base (2.700) and rung 1 (2.800).");
+            "No rung reaches a validation loss of 2.5; the last validation losses are base (2.700) and rung "
+            "1 (2.800).");
 }
 
 /// The headline of a report, here of `validated()`: base, bf16 autocast (twice as fast), fused AdamW (misses
@@ -136,14 +144,14 @@ std::string headline_of(const test::SyntheticReport& report) { return headline(t
 
 TEST(TimeToLoss, TheHeadlineDoesNotPraiseAStackThatMissesTheLoss) {
   const std::string misses = headline_of(test::validated());
-  EXPECT_THAT(misses, HasSubstr("reach a loss of 4.84; not in every round: fused AdamW (4.848)"));
+  EXPECT_THAT(misses, HasSubstr("reach a validation loss of 4.84; not in every round: fused AdamW (4.848)"));
   EXPECT_THAT(misses, HasSubstr("bf16 autocast trains 1,994 tokens/s"));
   EXPECT_THAT(misses, HasSubstr("2.00x as fast as the base, with 20 % less memory"));
   EXPECT_THAT(misses, Not(HasSubstr("the stack up to fused AdamW")));
   // If no rung reaches the loss, speeds are comparable.
   auto none = test::validated();
   none.experiment.target_loss = 1;
-  EXPECT_THAT(headline_of(none), HasSubstr("no rung reaches a loss of 1"));
+  EXPECT_THAT(headline_of(none), HasSubstr("no rung reaches a validation loss of 1"));
   EXPECT_THAT(headline_of(none), HasSubstr("2.00x as fast"));
 }
 
@@ -161,13 +169,14 @@ TEST(TimeToLoss, TheFindingNamesWhatIsUndecided) {
   Analysis a = report_reaching({{0, 0}, {0, 0}});
   for (Row& row : a.rows) row.time_to_loss->enough_steps = false;
   EXPECT_EQ(finding(a),
-            "The runs are too short to show whether a rung reaches a loss of 2.5: the test is the mean of 10 "
+            "The runs are too short to show whether a rung reaches a validation loss of 2.5: the test is the "
+            "mean of 10 "
             "training losses, and they have fewer steps.");
   a = report_reaching({{0, 0}, {0, 0}});
   a.rows[0].time_to_loss->in_some_rounds = true;
   a.rows[0].time_to_loss->last = 2.4;
-  EXPECT_THAT(finding(a),
-              HasSubstr("No rung reaches a loss of 2.5 in every round; the last losses are base (2.400)"));
+  EXPECT_THAT(finding(a), HasSubstr("No rung reaches a validation loss of 2.5 in every round; the last "
+                                    "validation losses are base (2.400)"));
   a = report_reaching({{20, 100}, {12, 80}});
   a.rows[0].time_to_loss.reset();
   a.rows[0].status = Status::timeout;
@@ -177,11 +186,11 @@ TEST(TimeToLoss, TheFindingNamesWhatIsUndecided) {
 TEST(TimeToLoss, TooFewStepsAreUndecided) {
   const RunResult few = run_of({9, 9, 9}, {}), there = run_of({9, 9, 9, 9}, {{4, 3.0}}),
                   not_there = run_of({9, 9, 9, 9}, {{4, 5}});
-  EXPECT_FALSE(time_to_loss({&few}, 9.5)->enough_steps);
-  EXPECT_EQ(text_of(time_to_loss({&few}, 9.5)), "too few steps to tell");
-  EXPECT_TRUE(time_to_loss({&there, &not_there}, 3.0)->in_some_rounds);
-  EXPECT_EQ(text_of(time_to_loss({&there, &not_there}, 3.0)), "not in every round");
-  EXPECT_FALSE(time_to_loss({&not_there}, 3.0)->in_some_rounds);
+  EXPECT_FALSE(over_rounds({&few}, 9.5)->enough_steps);
+  EXPECT_EQ(text_of(over_rounds({&few}, 9.5)), "too few steps to tell");
+  EXPECT_TRUE(over_rounds({&there, &not_there}, 3.0)->in_some_rounds);
+  EXPECT_EQ(text_of(over_rounds({&there, &not_there}, 3.0)), "not in every round");
+  EXPECT_FALSE(over_rounds({&not_there}, 3.0)->in_some_rounds);
 }
 
 TEST(TimeToLoss, TheFindingComparesOnlyLossesOfOneKind) {
@@ -239,14 +248,15 @@ TEST(PairedOverSeeds, LossesAreComparedAfterEqualTokens) {
 TEST(PairedOverSeeds, TheFindingStatesTheExchange) {
   Analysis a = report_reaching({{20, 100}, {16, 80}});
   a.rows[1].base = {.variant = 0, .name = "base", .time_to_loss = ratio_of_logs({0.22, 0.223, 0.226})};
-  EXPECT_THAT(finding(a), HasSubstr("rung 1 reaches a loss of 2.5 1.25x [1.24, 1.26] as soon as the base"));
+  EXPECT_THAT(finding(a),
+              HasSubstr("rung 1 reaches a validation loss of 2.5 1.25x [1.24, 1.26] as soon as the base"));
 }
 
 TEST(TimeToLoss, RunWithoutLossesHasNone) {
   const RunResult nothing;
   EXPECT_FALSE(time_to_loss(nothing, 3.0));
-  EXPECT_FALSE(time_to_loss({&nothing}, 3.0));
-  EXPECT_FALSE(time_to_loss(std::vector<const RunResult*>(), 3.0));
+  EXPECT_FALSE(over_rounds({&nothing}, 3.0));
+  EXPECT_FALSE(over_rounds({}, 3.0));
 }
 }  // namespace
 }  // namespace optrush

@@ -57,6 +57,8 @@ std::string ratio_cell(const Ratio& ratio) {
   return std::string(to_string(outcome)) + " " + range_text(ratio);
 }
 
+std::string loss_name(bool validated) { return validated ? "validation loss" : "training loss"; }
+
 std::string name_in_text(const std::string& name) {
   return name.find(',') == std::string::npos ? name : "'" + name + "'";
 }

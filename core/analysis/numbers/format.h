@@ -30,6 +30,9 @@ std::string ratio_cell(const Ratio&);
 /// "+0.0120 [+0.0040, +0.0200]": the difference of losses whose perplexities have this ratio.
 std::string difference_text(const Ratio& perplexity);
 
+/// "validation loss", "training loss"
+std::string loss_name(bool validated);
+
 /// A name in a sentence; in quotes if it contains a comma: "'2 ranks, strong'".
 std::string name_in_text(const std::string& name);
 /// Names by what they have in common, in order of its first name.

@@ -1,7 +1,6 @@
 // The claims of experiments with another question than the speed of a ladder.
 #include <algorithm>
 #include <functional>
-#include <iterator>
 
 #include "analysis/grid.h"
 #include "analysis/numbers/format.h"
@@ -11,7 +10,7 @@
 
 namespace optrush {
 namespace {
-/// "all 8 stacks learn one batch: the last loss is at most 0.0006 (required: below 0.1)"
+/// "all 8 stacks learn one batch: the last training loss is at most 0.0006 (required: below 0.1)"
 void add_overfit(const Analysis& a, Claims& claims) {
   double below = 0;
   Numbers learned, failed;         // last losses
@@ -26,7 +25,7 @@ void add_overfit(const Analysis& a, Claims& claims) {
   if (!failed.empty()) {
     add_claim(claims, Weight::answer, [&](Form form) {
       return std::to_string(failed.size()) + " of " + counted(all, "stack") +
-             (failed.size() == 1 ? " does" : " do") + " not learn one batch: the last loss is " +
+             (failed.size() == 1 ? " does" : " do") + " not learn one batch: the last training loss is " +
              list_text(failed, 4, form) + required;
     });
     return;
@@ -34,17 +33,18 @@ void add_overfit(const Analysis& a, Claims& claims) {
   const auto worst = std::ranges::max_element(learned, {}, &Numbers::value_type::second);
   add_text(claims, Weight::answer,
            (all == 1 ? worst->first + " learns" : "all " + std::to_string(all) + " stacks learn") +
-               " one batch: the last loss is at most " + fixed(worst->second, 4) + required);
+               " one batch: the last training loss is at most " + fixed(worst->second, 4) + required);
 }
 
 /// Which rungs reach the target loss, of the base's task with the same kind of loss. If all take the same
 /// number of steps, the claims on speed are enough. "A (12.0 s, 80 steps) and B (20.0 s, 100 steps) reach a
-/// loss of 2.5; not in every round: C (2.900)"; "A reaches a loss of 2.5 1.05x [1.02, 1.08] as soon as base".
+/// training loss of 2.5; not in every round: C (2.900)"; "A reaches it 1.05x [1.02, 1.08] as soon as base".
 void add_time_to_loss(const Analysis& a, Claims& claims) {
   const auto first =
       std::ranges::find_if(a.rows, [](const Row& row) { return row.time_to_loss.has_value(); });
   if (first == a.rows.end()) return;
-  const std::string target = "a loss of " + exact_number(a.experiment.target_loss);
+  const std::string loss = loss_name(first->time_to_loss->validated),
+                    target = "a " + loss + " of " + exact_number(a.experiment.target_loss);
   Rows there;
   Numbers others;
   bool any = false, in_some_rounds = false;
@@ -83,7 +83,7 @@ void add_time_to_loss(const Analysis& a, Claims& claims) {
                                    : list_text(texts_of(there, with_time), form) +
                                          (there.size() == 1 ? " reaches " : " reach ") + target;
       if (others.empty()) return text;
-      return text + (there.empty() ? "; the last losses are " : "; not in every round: ") +
+      return text + (there.empty() ? "; the last " + loss + "es are " : "; not in every round: ") +
              list_text(others, 3, form);
     });
   else if (any && there.empty())
@@ -93,7 +93,7 @@ void add_time_to_loss(const Analysis& a, Claims& claims) {
                  " training losses, and they have fewer steps");
 }
 
-/// "over 3 seeds, the last loss of A differs by +0.0120 [+0.0040, +0.0200] from base"
+/// "over 3 seeds, the last validation loss of A differs by +0.0120 [+0.0040, +0.0200] from base"
 void add_differences(const Analysis& a, Claims& claims) {
   for (const Row* row : select(a, [](const Row& row) {
          return row.base.perplexity && row.base.perplexity->interval && row.same_as < 0;
@@ -101,8 +101,9 @@ void add_differences(const Analysis& a, Claims& claims) {
     const Ratio& perplexity = *row->base.perplexity;
     const bool answers = perplexity.claim() && a.experiment.target_loss == 0;
     add_text(claims, answers ? Weight::answer : Weight::detail,
-             "over " + counted(perplexity.rounds, "seed") + ", the last loss of " + name_in_text(row->name) +
-                 " differs by " + difference_text(perplexity) + " from " + name_in_text(row->base.name) +
+             "over " + counted(perplexity.rounds, "seed") + ", the last " +
+                 loss_name(row->ends.front().validated) + " of " + name_in_text(row->name) + " differs by " +
+                 difference_text(perplexity) + " from " + name_in_text(row->base.name) +
                  (perplexity.claim() ? "" : ", which may be chance"));
   }
 }
@@ -117,7 +118,7 @@ bool holds_here(const Row* row) {
 void add_published(const Analysis& a, Claims& claims) {
   const Rows rows = select(a, [](const Row& row) {
     return row.published && row.published->speedup > 0 && row.previous.between.empty() &&
-           row.previous.differs.empty() && row.previous.speed && row.previous.speed->interval;
+           row.previous.differs.empty() && is_known(row.previous);
   });
   if (rows.empty()) return;
   const auto held = std::ranges::count_if(rows, holds_here);
@@ -265,14 +266,12 @@ void add_grid(const Analysis& a, Claims& claims) {
   std::ranges::stable_sort(rivals, std::ranges::greater(), value);
   const auto faster = [](const Relation& e) { return e.speed->claim() && e.speed->value > 1; };
   const auto best = std::ranges::find_if(rivals, faster);
-  const bool known =
-      std::ranges::any_of(grid, [](const Row* row) { return row->base.speed->interval.has_value(); });
+  const bool known = std::ranges::any_of(grid, [](const Row* row) { return is_known(row->base); });
   if (best != rivals.end()) {
-    std::rotate(rivals.begin(), best, std::next(best));
     const std::string which = rivals.size() == grid.size() ? "" : " with the base's problem";
-    add_trains(
-        claims, Weight::answer, rivals.front(), /*absolute=*/true,
-        (clearly_first(rivals) ? ", the fastest combination" : ", among the fastest combinations") + which);
+    const bool first = clearly_first(*best, rivals);
+    add_trains(claims, Weight::answer, *best, /*absolute=*/true,
+               (first ? ", the fastest combination" : ", among the fastest combinations") + which);
   } else if (known && rivals.empty()) {
     add_text(claims, Weight::answer,
              "no combination solves the base's problem and trains as well, so none is called the fastest");
@@ -310,13 +309,21 @@ void add_programs(const Analysis& a, Claims& claims) {
   int stated = 0;
   for (const OtherProgram& program : a.programs) {
     const auto& external = a.variant(program.variant).external;
-    if ((external && !external->headline) || !program.comparison.speed || !program.comparison.speed->interval)
-      continue;
+    if ((external && !external->headline) || !is_known(program.comparison)) continue;
     Relation relation = relation_of(a, *a.row(program.fastest), program.comparison);
     relation.name = stack_name(a, *relation.row);
     add_trains(claims, ++stated > kMost ? Weight::detail : Weight::answer, relation, /*absolute=*/false,
                a.row(program.variant)->checked ? "" : " (whose losses could not be compared)");
   }
+  // What no rung of a ladder states: programs of another problem, and programs on top of programs.
+  const Weight weight = std::ranges::all_of(claims, &Claim::aside) ? Weight::answer : Weight::detail;
+  for (const Row* row : select(a, [&](const Row& row) {
+         const Comparison& c = row.previous;
+         return row.group == "external" && is_known(c) &&
+                (!c.differs.empty() || a.row(c.variant)->group == "external");
+       }))
+    add_trains(claims, a.variant(row->variant).external->headline ? weight : Weight::detail,
+               relation_of(a, *row, row->previous));
 }
 
 void add_ends(const Analysis& a, Claims& claims) {
@@ -326,8 +333,8 @@ void add_ends(const Analysis& a, Claims& claims) {
         name_in_text(row->name) + " trains worse than " + name_in_text(row->previous.name);
     claims.push_back({Weight::failure,
                       text + ": over the last third of equally many tokens its mean " +
-                          (losses.validated ? "validation" : "training") + " loss is " +
-                          fixed(losses.loss, 3) + " instead of " + fixed(losses.other, 3),
+                          loss_name(losses.validated) + " is " + fixed(losses.loss, 3) + " instead of " +
+                          fixed(losses.other, 3),
                       text});
   }
   for (const Status status :

@@ -18,6 +18,7 @@ struct Relation {
   std::optional<double> memory;  ///< ratio of peak memory
   std::string condition;         ///< why the problems differ; empty: like for like
   bool worse = false;            ///< it trains worse
+  std::string advice;            ///< of an undecided speed: what tells more than rounds; empty: nothing
 };
 using Relations = std::vector<Relation>;
 Relation relation_of(const Analysis&, const Row&, const Comparison&);
@@ -49,8 +50,8 @@ void add_trains(Claims&, Weight, const Relation&, bool absolute = false, const s
 
 /// "1.51x [1.50, 1.52]", in a clause "1.51x".
 std::string speed_text(const Ratio&, Form);
-/// "no difference above 2.5 %", or "undecided"; "" for a claim.
-std::string verdict_text(const Ratio&, Form);
+/// "no difference above 2.5 %", or "undecided"; "" for a claim. `advice`: instead of a number of rounds.
+std::string verdict_text(const Ratio&, Form, const std::string& advice = "");
 /// The text behind a separator; "" if it is empty.
 std::string after(const char* separator, const std::string& text);
 /// "A, B and C"; in a clause "A, B and 4 more".
@@ -95,10 +96,12 @@ bool misses_loss(const Analysis&, const Row&);
 Rows select(const Analysis& a, auto&& wanted) {
   return rows_where(a.rows, [&](const Row& row) { return row.ok() && wanted(row); });
 }
+/// Whether a comparison has an interval of its speed.
+inline bool is_known(const Comparison& c) { return c.speed && c.speed->interval; }
 /// Whether a row may be called fastest: it solves the base's problem and does not train worse.
 bool is_rival(const Analysis&, const Row&);
-/// Whether the first relation is certainly larger than each other one.
-bool clearly_first(const Relations&);
+/// Whether a relation is certainly larger than each other one.
+bool clearly_first(const Relation&, const Relations& all);
 /// The stack of a row: "the full stack", "the stack up to bf16", or a single rung's name.
 std::string stack_name(const Analysis&, const Row&);
 /// The fastest stack, the smallest one, and the gains and costs of the rungs.

@@ -1,12 +1,12 @@
 // The claims on a ladder and on an ablation.
 #include <algorithm>
-#include <functional>
-#include <iterator>
+#include <set>
 
 #include "analysis/numbers/format.h"
 #include "analysis/numbers/verdict.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -25,10 +25,8 @@ struct Ladder {
 Ladder ladder_of(const Analysis& a) {
   Ladder ladder;
   ladder.all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
-  ladder.known =
-      rows_where(ladder.all, [](const Row& row) { return row.previous.speed->interval.has_value(); });
-  ladder.over_base =
-      rows_where(ladder.all, [](const Row& row) { return row.base.speed && row.base.speed->interval; });
+  ladder.known = rows_where(ladder.all, [](const Row& row) { return is_known(row.previous); });
+  ladder.over_base = rows_where(ladder.all, [](const Row& row) { return is_known(row.base); });
   // More devices and other problems are separate questions, and the joint effect of several rungs can't rank
   // one of them.
   for (const Row* row : ladder.known) {
@@ -89,29 +87,29 @@ std::string takes_text(const Relation& e, Form form) {
   std::string text = e.name + " takes " + bytes(*e.row->memory.allocated) + ", " + memory_change(e.memory) +
                      " than " + e.than;
   if (e.speed && (e.speed->claim() || (e.speed->interval && form == Form::finding)))
-    text += ", and trains " + as_fast(e, form) + after(", ", verdict_text(*e.speed, form));
+    text += ", and trains " + as_fast(e, form) + after(", ", verdict_text(*e.speed, form, e.advice));
   return text + (e.condition.empty() ? "" : " (not like for like: " + e.condition + ")");
 }
 
 /// "A (1.49x [1.35, 1.65], 54 % less memory)"
-std::string with_figures(const Relation& e, Form form, bool outcome) {
+std::string with_figures(const Relation& e, Form form) {
   std::vector<std::string> figures = {speed_text(*e.speed, form), memory_change(e.memory), e.condition,
                                       e.worse ? "but it trains worse" : "",
-                                      outcome ? what_would_tell(verdict_of(*e.speed)) : ""};
+                                      e.advice.empty() ? what_would_tell(verdict_of(*e.speed)) : e.advice};
   std::erase(figures, "");
   return e.name + " (" + join(figures) + ")";
 }
 
 /// "A (1.49x [1.35, 1.65]) and B (1.41x [1.33, 1.50]) make training faster". `most`: the first gains most.
 std::string rungs_text(Outcome outcome, const Relations& relations, bool most, Form form) {
-  if (form == Form::clause && most) return with_figures(relations.front(), form, false) + " gains most";
+  if (form == Form::clause && most) return with_figures(relations.front(), form) + " gains most";
   const bool open = outcome == Outcome::undecided, alike = outcome == Outcome::alike,
              one = relations.size() == 1;
   double bound = 0;
   for (const Relation& e : relations)
     if (alike) bound = std::max(bound, verdict_of(*e.speed).bound);
   const auto part = [&](const Relation& e) {
-    return alike || (open && form == Form::clause) ? e.name : with_figures(e, form, open);
+    return alike || (open && form == Form::clause) ? e.name : with_figures(e, form);
   };
   const std::string names = list_text(texts_of(relations, part), form);
   if (open) return names + (one ? " is undecided" : " are undecided");
@@ -131,11 +129,8 @@ void add_rungs(Relations relations, const Relations& all, Outcome outcome, const
   // A rung that trains worse is not better because it is fast.
   std::ranges::stable_sort(
       relations, {}, [&](const Relation& e) { return std::pair(!like_for_like(e), sign * e.speed->value); });
-  Relations ranked = {relations.front()};
-  std::ranges::copy_if(all, std::back_inserter(ranked),
-                       [&](const Relation& e) { return e.name != relations.front().name; });
-  const bool most = outcome == Outcome::faster && ranked.size() > 1 && like_for_like(ranked.front()) &&
-                    clearly_first(ranked);
+  const bool most = outcome == Outcome::faster && all.size() > 1 && like_for_like(relations.front()) &&
+                    clearly_first(relations.front(), all);
   add_claim(claims, weight, [&](Form form) { return before + rungs_text(outcome, relations, most, form); });
 }
 
@@ -145,6 +140,20 @@ void add_verdicts(const Relations& known, const Relations& all, const std::strin
   add_rungs(known, all, Outcome::slower, before, Weight::trade, claims);
   add_rungs(known, all, Outcome::alike, before, Weight::detail, claims);
   add_rungs(known, all, Outcome::undecided, before, Weight::open, claims);
+}
+
+/// What tells more than rounds that decide on the speed; "" unless the steps differ in numbers alone.
+std::string advice_on(const Analysis& a, const Row& row, const Comparison& c) {
+  static const std::set<std::string> kNumbers = {
+      "/rung",           "/variant",           "/train/seed",   "/train/lr",    "/train/lr_warmup",
+      "/train/lr_decay", "/train/lr_steps",    "/train/lr_min", "/train/beta1", "/train/beta2",
+      "/train/eps",      "/train/weight_decay"};
+  const Json changes = Json::diff(to_json(a.spec(*a.row(c.variant))), to_json(a.spec(row)));
+  if (row.external || !c.speed || verdict_of(*c.speed).outcome != Outcome::undecided ||
+      !std::ranges::all_of(changes, [](const Json& one) { return kNumbers.contains(one.at("path")); }))
+    return "";
+  return std::string("the steps do equal work") +
+         (a.experiment.seeds.empty() ? ", and seeds = 3 compares the losses" : "");
 }
 }  // namespace
 
@@ -158,17 +167,18 @@ Relation relation_of(const Analysis& a, const Row& row, const Comparison& c) {
           .speed = c.speed,
           .memory = c.memory,
           .condition = c.differs,
-          .worse = c.worse.has_value()};
+          .worse = c.worse.has_value(),
+          .advice = advice_on(a, row, c)};
 }
 
 bool is_rival(const Analysis& a, const Row& row) {
   return row.base.differs.empty() && !row.base.worse && !misses_loss(a, row);
 }
 
-bool clearly_first(const Relations& relations) {
-  const auto& first = relations.front().speed->interval;
-  return first && std::all_of(std::next(relations.begin()), relations.end(), [&](const Relation& other) {
-           return !like_for_like(other) ||
+bool clearly_first(const Relation& one, const Relations& all) {
+  const auto& first = one.speed->interval;
+  return first && std::ranges::all_of(all, [&](const Relation& other) {
+           return other.name == one.name || !like_for_like(other) ||
                   (other.speed->interval && other.speed->interval->high < first->low);
          });
 }
@@ -229,13 +239,12 @@ void add_ladder(const Analysis& a, Claims& claims) {
   adds_other(false);
   // If the previous rung was left out, a rung has common rounds only with the base.
   for (const Row* row : ladder.over_base)
-    if (!row->previous.speed->interval && row != best)
-      add_trains(claims, Weight::detail, stack_relation(a, *row));
+    if (!is_known(row->previous) && row != best) add_trains(claims, Weight::detail, stack_relation(a, *row));
 }
 
 void add_ablation(const Analysis& a, Claims& claims) {
   for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; })) {
-    if (!full->base.speed || !full->base.speed->interval) continue;
+    if (!is_known(full->base)) continue;
     add_trains(claims, Weight::answer, stack_relation(a, *full), full->tokens_per_second.has_value(),
                misses_loss(a, *full) ? ", but does not reach the loss" : "");
   }

@@ -21,7 +21,7 @@ std::string seen(const Row& row) {
 /// A training without a comparison.
 std::string alone(const Row& row) {
   std::string text = name_in_text(row.name) + " trains " + grouped(*row.tokens_per_second) + " tokens/s";
-  if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
+  if (row.final_loss) text += " to a training loss of " + fixed(*row.final_loss, 4);
   if (!row.validation.empty()) text += " and a validation loss of " + fixed(row.validation.back().loss, 4);
   return text + ", in " + counted(row.steps.size(), "step");
 }
@@ -47,8 +47,8 @@ std::string would_allow_a_claim(double seconds) {
 void add_open(const Analysis& a, Claims& claims) {
   const Rows rows = select(a, [](const Row& row) { return row.tokens_per_second.has_value(); });
   if (rows.empty()) return;
-  const Rows rivals =
-      select(a, [&](const Row& row) { return !row.external && is_rival(a, row) && is_compared(row); });
+  const Rows rivals = select(
+      a, [&](const Row& row) { return row.group != "external" && is_rival(a, row) && is_compared(row); });
   const auto value = [](const Row* row) {
     return std::pair(row->base.speed->interval.has_value(), row->base.speed->value);
   };
@@ -61,9 +61,10 @@ void add_open(const Analysis& a, Claims& claims) {
     text = "only " + name_in_text(rows.front()->name) + " succeeded: " + alone(*rows.front());
   else if (best != nullptr && best->base.speed->interval)
     return add_trains(claims, Weight::answer, relation_of(a, *best, best->base), /*absolute=*/true);
-  else if (best != nullptr)
+  else if (std::ranges::any_of(rows,
+                               [](const Row* row) { return is_compared(*row) && !is_known(row->base); }))
     text = "no claim on speed yet: a claim needs " + std::to_string(kMinRounds) + " rounds; " +
-           claim_needs(a) + "; nearest to a gain so far: " + seen(*best);
+           claim_needs(a) + (best == nullptr ? "" : "; nearest to a gain so far: " + seen(*best));
   add_text(claims, Weight::answer, text);
 }
 

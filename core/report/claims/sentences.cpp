@@ -35,7 +35,7 @@ std::string trains_text(const Relation& e, bool absolute, Form form) {
   if (!e.condition.empty()) text += " (not like for like: " + e.condition + ")";
   text += after(", with ", memory_of(e, form));
   if (form == Form::finding || verdict_of(*e.speed).outcome == Outcome::alike)
-    text += after(", ", verdict_text(*e.speed, form));
+    text += after(", ", verdict_text(*e.speed, form, e.advice));
   return text + (e.worse ? ", but trains worse" : "");
 }
 }  // namespace
@@ -55,9 +55,10 @@ std::string speed_text(const Ratio& speed, Form form) {
   return form == Form::finding ? interval_text(speed) : value_text(speed);
 }
 
-std::string verdict_text(const Ratio& speed, Form form) {
+std::string verdict_text(const Ratio& speed, Form form, const std::string& advice) {
   const Verdict verdict = verdict_of(speed);
   if (speed.claim()) return "";
+  if (!advice.empty() && form == Form::finding) return "undecided; " + advice;
   return verdict.outcome == Outcome::alike || form == Form::finding ? describe(verdict)
                                                                     : std::string(to_string(verdict.outcome));
 }

@@ -156,14 +156,11 @@ Document comparison_document(const ComparedReports& compared) {
                                  .table = std::move(tables.back())});
   for (auto& [title, table] : more_tables(compared))
     document.sections.push_back({.title = title, .table = std::move(table)});
-  Section context{.title = "What differs"};
-  if (compared.facts.empty()) {
-    context.lead = "The context is the same.";
-  } else {
-    context.lead = "This table lists the differences of machine, settings and plugins.";
-    context.table = context_table(compared);
-  }
-  document.sections.push_back(std::move(context));
+  Section& context = document.sections.emplace_back(Section{.title = "What differs"});
+  context.lead = "The context is the same.";
+  if (compared.facts.empty()) return document;
+  context.lead = "This table lists the differences of machine, settings and plugins.";
+  context.table = context_table(compared);
   return document;
 }
 }  // namespace optrush

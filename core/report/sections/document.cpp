@@ -293,11 +293,8 @@ Document make_document(const Analysis& a) {
   for (auto* make : {scaling_section, program_section, ablation_section}) add(make(a));
   if (a.tried) document.sections.push_back(tried_section(a));
   for (auto* make : {published_section, roofline_section}) add(make(a));
-  for (const Family& family : families) add(memory_section(a, family));
-  for (const Family& family : families) add(loss_section(family));
-  for (const Family& family : families) add(time_section(a, family));
-  for (const Family& family : families) add(phase_section(a, family));
-  for (const Family& family : families) add(throughput_section(a, family));
+  for (auto* make : {memory_section, loss_section, time_section, phase_section, throughput_section})
+    for (const Family& family : families) add(make(a, family));
   for (auto* make : {rank_section, collective_section, counter_section, cost_section, trace_section,
                      state_section, best_section, sample_section, note_section, training_section,
                      method_section, noise_section, context_section})

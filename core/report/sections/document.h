@@ -115,6 +115,8 @@ std::vector<Section> ladder_sections(const Analysis&);
 std::string loss_check(const Row&);
 /// The change of the loss relative to the gate's reference: "+4.7e-03 to base (4.7386)".
 std::string loss_cell(const Row&);
+/// "12.0 s", "not reached": without the number of steps, which the findings state.
+std::string time_cell(const std::optional<TimeToLoss>&);
 /// "2 x NVIDIA H100", or "AMD EPYC (family 25, model 17), 2 cores, avx512_bf16"; "" if not known.
 std::string machine_text(const Json& context);
 /// A text field of the context; "" if it is missing.
@@ -125,7 +127,7 @@ Rows rows_with_phases(const Rows&);
 /// The time of a step by phase.
 Section phase_section(const Analysis&, const Family&);
 /// How each row was checked, with the results.
-Section loss_section(const Family&);
+Section loss_section(const Analysis&, const Family&);
 Section throughput_section(const Analysis&, const Family&);
 /// Rounds, intervals and definitions.
 Section method_section(const Analysis&);

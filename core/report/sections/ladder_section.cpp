@@ -32,11 +32,6 @@ std::string total_cell(const Comparison& c) {
   return ratio_only(c.speed->value) + (outcome == Outcome::too_few ? " (no claim)" : "") + mark;
 }
 
-/// Without the number of steps, which the findings state.
-std::string time_cell(const std::optional<TimeToLoss>& time) {
-  return time && time->seconds ? duration(*time->seconds) : text_of(time);
-}
-
 std::string memory_cell(const Row& row) {
   std::string cell = or_unknown(row.memory.allocated, bytes);
   if (row.previous.memory) cell += " (" + change(*row.previous.memory, 0) + ")";
@@ -57,18 +52,16 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
          : validate.data.kind == "held_out" ? " that training never reads."
                                             : " of the validation data."));
   }
-  const auto timed = [&](bool by_validation) {
-    return std::ranges::any_of(rows, [&](const Row* row) {
-      return row->time_to_loss && row->time_to_loss->validated == by_validation;
-    });
-  };
-  if (!timed(true) && !timed(false)) return;
-  const std::string smoothed = "mean training loss of " + std::to_string(kSmoothedSteps) + " steps";
+  std::set<std::string> kinds;
+  for (const Row* row : rows)
+    if (row->time_to_loss)
+      kinds.insert(row->time_to_loss->validated
+                       ? "validation loss"
+                       : "mean training loss of " + std::to_string(kSmoothedSteps) + " steps");
+  if (kinds.empty()) return;
   section.bullets.push_back("Time to loss is the time of the training steps, warm-up included, until the " +
-                            (!timed(false)  ? "validation loss"
-                             : !timed(true) ? smoothed
-                                            : "validation loss (without one, the " + smoothed + ")") +
-                            " is " + exact_number(a.experiment.target_loss) +
+                            join({kinds.rbegin(), kinds.rend()}, " or ") + " is " +
+                            exact_number(a.experiment.target_loss) +
                             " or less. It is the median of the rounds, if every round reaches it.");
 }
 
@@ -224,7 +217,8 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
       "✓ means that " +
       (learns == rows.end()
            ? "losses and gradient norms follow the reference" + agreement_text(sound)
-           : "the last loss of the repeated batch is below " + exact_number((*learns)->overfit->required) +
+           : "the last training loss of the repeated batch is below " +
+                 exact_number((*learns)->overfit->required) +
                  ", and that losses and gradient norms follow the reference where there is one" +
                  agreement_text(sound)) +
       ".");

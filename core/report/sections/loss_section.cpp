@@ -14,7 +14,7 @@ std::string loss_lead(const Rows& rows) {
       texts_of(rows_where(rows, [](const Row& row) { return row.status == Status::broken; }), &Row::name);
   const auto sound = std::ranges::count_if(
       rows, [](const Row* row) { return row->ok() && row->checked && row->variant != 0; });
-  if (broken.empty() && sound == 0) return "This section shows the loss of every step.";
+  if (broken.empty() && sound == 0) return "This section shows the training loss of every step.";
   if (broken.empty())
     return "The losses of " + counted(sound, "checked rung") + (sound == 1 ? " agree" : " all agree") +
            " with the reference as closely as the plugins promise.";
@@ -65,18 +65,22 @@ std::string loss_cell(const Row& row) {
          row.loss_against + " (" + final + ")";
 }
 
-Section loss_section(const Family& family) {
-  Section section{.title = title_for("Loss and correctness", family),
-                  .chart = "loss" + family.suffix,
-                  .caption = "The chart shows the loss of every step of each rung's " +
-                             shown_round(family.rows) + ", warm-up included."};
-  if (!rows_where(family.rows, differs_from_reference).empty())
-    section.caption = "The upper chart shows the loss of every step of each rung's " +
-                      shown_round(family.rows) +
-                      ", warm-up included. The lower chart shows its relative difference from the reference; "
-                      "the dashed line is the largest difference allowed.";
-  section.table = Table(
-      {"rung", ">last loss, and its change", "comparison", "result", ">loss tolerance", ">norm tolerance"});
+std::string time_cell(const std::optional<TimeToLoss>& time) {
+  return time && time->seconds ? duration(*time->seconds) : text_of(time);
+}
+
+Section loss_section(const Analysis&, const Family& family) {
+  const bool apart = !rows_where(family.rows, differs_from_reference).empty();
+  Section section{.title = title_for("Loss and correctness", family), .chart = "loss" + family.suffix};
+  section.caption = std::string(apart ? "The upper chart" : "The chart") +
+                    " shows the training loss of every step of each rung's " + shown_round(family.rows) +
+                    ", warm-up included.";
+  if (apart)
+    section.caption +=
+        " The lower chart shows its relative difference from the reference; the dashed "
+        "line is the largest difference allowed.";
+  section.table = Table({"rung", ">last training loss, and its change", "comparison", "result",
+                         ">loss tolerance", ">norm tolerance"});
   const auto allowed = [](double tolerance) {
     return tolerance == 0 ? std::string("equal bits") : share_text(tolerance);
   };
@@ -129,14 +133,16 @@ Section time_section(const Analysis& a, const Family& family) {
   double shortest = std::numeric_limits<double>::infinity();
   for (const Row* row : rows)
     shortest = std::min(shortest, losses_by_time(row->steps, row->validation).back().seconds);
-  Section section{.title = title_for("Loss over time", family),
-                  .lead = "This section compares losses after the same training time.",
-                  .chart = "time" + family.suffix,
-                  .caption = "The chart shows the loss of each rung's " + shown_round(rows) +
-                             " against the time of its steps.",
-                  .table = Table({"rung", ">loss after " + duration(shortest), ">last loss", ">after"}),
-                  .bullets = {"The first column shows the loss at the time at which the first rung had "
-                              "finished all its steps. It is interpolated between two losses."}};
+  const std::string loss = loss_name(!rows.front()->validation.empty());
+  Section section{
+      .title = title_for("Loss over time", family),
+      .lead = "This section compares losses after the same training time.",
+      .chart = "time" + family.suffix,
+      .caption = "The chart shows the " + loss + " of each rung's " + shown_round(rows) +
+                 " against the time of its steps.",
+      .table = Table({"rung", ">" + loss + " after " + duration(shortest), ">last " + loss, ">after"}),
+      .bullets = {"The first column shows the loss at the time at which the first rung had "
+                  "finished all its steps. It is interpolated between two losses."}};
   for (const Row* row : rows) {
     const auto losses = losses_by_time(row->steps, row->validation);
     section.table->rows.push_back({row->name,
@@ -159,7 +165,7 @@ Section equal_loss_section(const Analysis& a) {
   const Rows rows =
       rows_where(a.rows, [](const Row& row) { return is_compared(row) || (row.variant == 0 && row.ok()); });
   Table table;
-  const auto add = [&](const char* title, auto&& cell) { table.add({title, true}, rows, cell); };
+  const auto add = [&](const std::string& title, auto&& cell) { table.add({title, true}, rows, cell); };
   table.add({"rung"}, rows, &Row::name);
   add("tokens/s vs base", [](const Row* row) { return or_unknown(row->base.speed, ratio_text); });
   if (timed) {
@@ -167,14 +173,12 @@ Section equal_loss_section(const Analysis& a) {
       const auto& time = row->time_to_loss;
       return time && time->steps ? std::to_string(*time->steps) : kUnknown;
     });
-    add("time to loss", [](const Row* row) {
-      const auto& time = row->time_to_loss;
-      return time && time->seconds ? duration(*time->seconds) : text_of(time);
-    });
+    add("time to loss", [](const Row* row) { return time_cell(row->time_to_loss); });
     add("as soon as the base", [](const Row* row) { return or_unknown(row->base.time_to_loss, ratio_text); });
   }
+  const bool validated = rows.back()->ends.front().validated;  // as in each compared row
   if (seeded) {
-    add("last loss, mean", [](const Row* row) { return mean_of_last(*row); });
+    add("last " + loss_name(validated) + ", mean", [](const Row* row) { return mean_of_last(*row); });
     add("difference from the base",
         [](const Row* row) { return or_unknown(row->base.perplexity, difference_text); });
   }
@@ -183,10 +187,10 @@ Section equal_loss_section(const Analysis& a) {
     section.bullets.emplace_back(
         "1.05x as soon means that the rung needs 1/1.05 of the base's training time. Steps are of the round "
         "with the most; the time is the median of the rounds.");
-  if (seeded)
-    section.bullets.push_back(
-        "The last loss is the last validation loss, or without validation the mean of the last " +
-        std::to_string(kSmoothedSteps) + " training losses. Differences are means over seeds.");
+  if (seeded && !validated)
+    section.bullets.push_back("The last training loss is the mean of the last " +
+                              std::to_string(kSmoothedSteps) + ".");
+  if (seeded) section.bullets.emplace_back("Differences are means over seeds.");
   section.bullets.emplace_back("In brackets are paired t intervals over the rounds.");
   return section;
 }

@@ -145,7 +145,7 @@ Section method_section(const Analysis& a) {
     });
   auto cuts = cuts_text(a);
   if (a.experiment.stop_behind > 0)
-    cuts.push_back("A run ended at a loss of " + exact_number(a.experiment.target_loss) +
+    cuts.push_back("A run ended at the target loss of " + exact_number(a.experiment.target_loss) +
                    ", or when it had trained " + exact_number(a.experiment.stop_behind) +
                    " times as long as the first run of its round that reached this loss.");
   if (!a.experiment.seeds.empty())

@@ -101,19 +101,17 @@ void explain_interleaving(const Rows& rows, Section& section) {
       interleaved.push_back(row->name);
   }
   if (interleaved.empty() && later.empty()) return;
-  if (later.empty() && alone.empty()) {
-    section.bullets.emplace_back("All rungs were interleaved step by step.");
-    return;
-  }
   std::vector<std::string> parts;
-  if (!interleaved.empty()) parts.push_back("Interleaved step by step: " + listed_names(interleaved) + ".");
+  if (later.empty() && alone.empty())
+    parts.emplace_back("All rungs were interleaved step by step.");
+  else if (!interleaved.empty())
+    parts.push_back("Interleaved step by step: " + listed_names(interleaved) + ".");
   if (!later.empty())
     parts.push_back(
         "Interleaved from the second round on, when their memory is known: " + listed_names(later) + ".");
   if (!alone.empty()) parts.push_back("Not interleaved: " + listed_names(alone) + ".");
   section.bullets.push_back(join(parts, " "));
 }
-
 }  // namespace
 
 Section throughput_section(const Analysis& a, const Family& family) {

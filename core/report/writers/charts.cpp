@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <set>
 
@@ -27,10 +26,7 @@ Rows drawn(const Rows& rows) {
   std::ranges::stable_sort(fastest, std::greater(), speed);
   fastest.resize(kMostRungs - 1);
   const std::set<const Row*> chosen(fastest.begin(), fastest.end());
-  Rows shown = {rows.front()};
-  std::ranges::copy_if(rows.begin() + 1, rows.end(), std::back_inserter(shown),
-                       [&](const Row* row) { return chosen.contains(row); });
-  return shown;
+  return rows_where(rows, [&](const Row& row) { return &row == rows.front() || chosen.contains(&row); });
 }
 
 /// The distance between drawn steps.

@@ -24,7 +24,7 @@ Json of(const Comparison& c) {
                {"memory", or_null(c.memory)},
                {"worse", c.worse ? Json{{"loss", c.worse->loss},
                                         {"other", c.worse->other},
-                                        {"by", c.worse->validated ? "validation loss" : "training loss"}}
+                                        {"by", loss_name(c.worse->validated)}}
                                  : Json()}};
   if (c.time_to_loss) json["time_to_loss"] = ratio_json(c.time_to_loss);
   if (c.perplexity) {
@@ -42,7 +42,7 @@ Json of(const RoundEnd& end) {
           {"steps", end.steps},
           {"seconds", end.seconds},
           {"last", end.last},
-          {"by", end.validated ? "validation loss" : "training loss"},
+          {"by", loss_name(end.validated)},
           {"seconds_to_loss", or_null(end.time ? end.time->seconds : std::nullopt)},
           {"steps_to_loss", or_null(end.time ? end.time->steps : std::nullopt)}};
 }

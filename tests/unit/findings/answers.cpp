@@ -121,7 +121,7 @@ void seen(const Facts& f, const std::string& list) {
 
 Sentences of_answers(const Facts& f) {
   static const std::string
-      kLoss = R"(a loss of (\d+(?:\.\d+)?))",
+      kLoss = R"(a (?:training|validation) loss of (\d+(?:\.\d+)?))",
       kNeeds = R"((?:about [\d.]+ (?:s|min|h) more would allow a claim \(--resume --at-most \d+[smh]\)|)"
                R"(--resume --rounds 3 would allow a claim, in about [\d.]+ (?:s|min|h)))",
       kEnded = "(; its time ended.*)?";
@@ -133,7 +133,7 @@ Sentences of_answers(const Facts& f) {
        [&f](const Groups& g) {
          if (g[1] != "no rung") reaches(f, g[1], g[3]);
        }},
-      {"no rung reaches " + kLoss + "( in every round)?; the last losses are (.*)",
+      {"no rung reaches " + kLoss + "( in every round)?; the last (?:training|validation) losses are (.*)",
        [&f](const Groups& g) {
          EXPECT_EQ(!g[2].empty(), std::ranges::any_of(f.timed(), [](const Row* r) {
            return r->time_to_loss->in_some_rounds;
@@ -169,7 +169,8 @@ Sentences of_answers(const Facts& f) {
          names(f, split(without(g[1], R"( and \d+ more$)")), g[1],
                [&](const Row& r) { return !r.ok() && r.started && r.status == ended_so(g[2]); });
        }},
-      {"(?:only " + kOneName + " succeeded: )?" + kName + R"( trains [\d,.]+ tokens/s to a loss of .*)",
+      {"(?:only " + kOneName + " succeeded: )?" + kName +
+           R"( trains [\d,.]+ tokens/s to a training loss of .*)",
        [&f](const Groups& g) {
          EXPECT_EQ(f.ok_rows([](const Row& r) { return !r.samples.empty(); }).size(), 1U);
          EXPECT_TRUE(f.row(g[1]).ok());
@@ -181,8 +182,10 @@ Sentences of_answers(const Facts& f) {
                        r->base.worse)
                << r->name;
        }},
-      {"no claim on speed yet: a claim needs 3 rounds; " + kNeeds + "; nearest to a gain so far: (.*)",
-       [&f](const Groups& g) { seen(f, g[1]); }},
+      {"no claim on speed yet: a claim needs 3 rounds; " + kNeeds + "(?:; nearest to a gain so far: (.*))?",
+       [&f](const Groups& g) {
+         if (!g[1].empty()) seen(f, g[1]);
+       }},
       {"no claim on (.*): " + kNeeds, [&f](const Groups& g) { seen(f, g[1]); }},
       {"no combination is shown to be faster than the base",
        [&f](const Groups&) {

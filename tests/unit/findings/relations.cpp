@@ -177,8 +177,9 @@ Sentences of_relations(const Facts& f) {
       kMemory = R"((?:, with (\d+(?:\.\d)?) % (less|more) memory(?: \([^()]*\))?)?)",
       kLike = R"((?: \(not like for like: ([^()]*)\))?)", kRanks = R"((?: on (\d+) ranks? instead of \d+)?)",
       kVerdict =
-          "(?:, (no difference[^,]*|undecided(?:; (?:about )?[\\d,]+ (?:more )?rounds? would (?:not )?decide "
-          "it)?))?",
+          "(?:, (no difference[^,]*|undecided(?:; (?:(?:about )?[\\d,]+ (?:more )?rounds? would (?:not "
+          ")?decide "
+          "it|the steps do equal work.*))?))?",
       kWorse = "(, but trains worse)?",
       kRemark =
           "(, (?:the fastest|among the fastest) combinations?(?: with the base's problem)?|, the nearest|, "
