@@ -186,8 +186,7 @@ int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
 }
 
 bool DocumentRows::leaves_out_many() const {
-  const int64_t skipped = untrained_ + trained_late_ + 2 * (alike_ + alike_cut_);
-  return 20 * skipped > skipped + std::ssize(used_);
+  return 19 * (untrained_ + trained_late_ + 2 * (alike_ + alike_cut_)) > std::ssize(used_);
 }
 
 std::string DocumentRows::description() const {

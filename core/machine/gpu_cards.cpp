@@ -1,5 +1,6 @@
 #include "machine/gpu_cards.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -50,19 +51,12 @@ constexpr double kGiga = 1e9, kGibi = 1 << 30;
 constexpr const char* kNewestKnown = "sm_90";
 
 std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
 
 PlannedGpu planned(const Card& card) {
   return {card.title, static_cast<int64_t>(std::llround(card.reports * kGibi)), card.sm};
-}
-
-const Card* card_of_size(double size) {
-  for (const Card& card : kCards)
-    if (card.sold == size) return &card;
-  return nullptr;
 }
 
 /// Splits "79.1", "80GB" or "80 GiB" into the number and the unit.
@@ -110,8 +104,9 @@ PlannedGpu planned_gpu(const std::string& given) {
     throw UsageError(ErrorCode::invalid_value,
                      "--as-gpu: the memory must be above 0 and at most 1000000, not " + given,
                      "for example 80, 79.1, 80GB or h100");
-  if (const bool as_sold = unit.empty() && name.find('.') == std::string::npos; as_sold)
-    if (const Card* card = card_of_size(size)) return planned(*card);
+  const bool as_sold = unit.empty() && name.find('.') == std::string::npos;
+  for (const Card& card : kCards)
+    if (as_sold && card.sold == size) return planned(card);
   const double bytes = size * (unit == "gb" ? kGiga : kGibi);
   return {"planned GPU", static_cast<int64_t>(std::llround(bytes)), kNewestKnown};
 }

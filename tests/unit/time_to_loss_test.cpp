@@ -120,8 +120,8 @@ std::string finding(const Analysis& a) { return join(findings(a), " "); }
 
 TEST(TimeToLoss, TheFindingListsRungsByTime) {
   EXPECT_EQ(finding(report_reaching({{20, 100}, {12, 80}, {30, 90}})),
-            "rung 1 (12.0 s, 80 steps), base (20.0 s, 100 steps) and rung 2 (30.0 s, 90 steps) reach a loss "
-            "of 2.5.");
+            "rung 1 (12.0 s, 80 steps), base (20.0 s, 100 steps) and rung 2 (30.0 s, 90 steps) reach a "
+            "validation loss of 2.5.");
   // As many steps in less time: the claims on speed say it.
   EXPECT_THAT(finding(report_reaching({{20, 100}, {12, 100}})), Not(HasSubstr("reach")));
 }

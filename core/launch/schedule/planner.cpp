@@ -31,19 +31,19 @@ ProcessEnd run_plan(const RunSpec& spec, const PlanRequest& request, const fs::p
 std::string lacking_memory(const Plan& plan, int64_t ranks) {
   const auto& memory = plan.memory;
   if (!memory || !memory->available) return "";
+  const std::string available =
+      bytes(*memory->available) + (memory->device == "cuda" ? " on its GPU" : " of host memory free");
   if (memory->least <= *memory->available) {
     const double validation = plan.validation && memory->bounded_by.empty() ? plan.validation->peak : 0;
     if (validation <= *memory->available) return "";
-    return "a validation needs " + bytes(validation) + " on a rank, but it has " + bytes(*memory->available) +
-           (memory->device == "cuda" ? " on its GPU" : " of host memory free");
+    return "a validation needs " + bytes(validation) + " on a rank, but it has " + available;
   }
   const std::string of_ranks = (memory->rank ? "rank " + std::to_string(*memory->rank) : "one") + " of " +
                                std::to_string(ranks) + " ranks";
   return (ranks > 1 ? "a step of " + of_ranks + " needs " : "a step needs ") +
          (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
          grouped(memory->least) + " bytes), but " +
-         (ranks > 1 ? "a rank has at most " : "this machine has ") + bytes(*memory->available) +
-         (memory->device == "cuda" ? " on its GPU" : " of host memory free");
+         (ranks > 1 ? "a rank has at most " : "this machine has ") + available;
 }
 
 /// A program and each of its changes in the form of plugins, for plans: the gate uses their effects.

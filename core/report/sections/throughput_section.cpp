@@ -92,10 +92,9 @@ void explain_interleaving(const Rows& rows, Section& section) {
   std::vector<std::string> interleaved, later, alone;
   for (const Row* row : rows) {
     if (!row->tokens_per_second) continue;
-    const auto ran_alone = [](const InterleavedSamples& round) { return round.group.empty(); };
     if (!row->was_interleaved())
       alone.push_back(row->name);
-    else if (!row->rounds.empty() && row->rounds.front() == 0 && ran_alone(row->turns.front()))
+    else if (!row->rounds.empty() && row->rounds.front() == 0 && row->turns.front().group.empty())
       later.push_back(row->name);
     else
       interleaved.push_back(row->name);
