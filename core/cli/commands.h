@@ -6,12 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/command_line.h"
 #include "optrush/error.h"
 #include "process/process.h"
-
-namespace CLI {
-class App;
-}
 
 namespace optrush {
 struct Installation;
@@ -28,7 +25,7 @@ class Interrupted : public Error {
   int signal_;
 };
 
-// Each adds a subcommand, which runs during parsing and stores the exit code in `code`. Errors are thrown.
+// Each adds a subcommand (AddCommand). Errors are thrown.
 /// `given_secret`: the value of OPTRUSH_JOB_SECRET
 void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);
@@ -39,13 +36,10 @@ void add_worker_commands(CLI::App&, int& code);
 /// A command that optrush-worker has, too, and that replaces this process by it.
 void add_command_of_worker(CLI::App&, const std::string& name, const std::string& description);
 
-/// Replaces this process by the program `words[0]`. Throws an Error with this remedy if it can't be started.
-[[noreturn]] void become(std::vector<std::string> words, const std::string& cure);
+/// Replaces this process by a program with this argv. Throws an Error with this remedy if it can't start.
+[[noreturn]] void become(const std::string& program, std::vector<std::string> words, const std::string& cure);
 /// The script for an argument of `run`: "@quickstart" or a path. A UsageError names the nearest experiment.
 std::filesystem::path script_named(const std::string& argument, const Installation&);
-
-/// Adds a subcommand that stores the program's exit code in `code`.
-using AddCommand = void (*)(CLI::App&, int& code);
 
 /// The whole program with the additional commands of tools. Exit codes: kOk, ..., or 128 + N for signal N.
 int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools);

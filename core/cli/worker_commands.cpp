@@ -23,15 +23,16 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
-void become(std::vector<std::string> words, const std::string& cure) {
-  execv(words.front().c_str(), pointers_to(words).data());
-  throw Error(ErrorCode::file_access, "cannot start '" + words.front() + "': " + std::strerror(errno), cure);
+void become(const std::string& program, std::vector<std::string> words, const std::string& cure) {
+  execv(program.c_str(), pointers_to(words).data());
+  throw Error(ErrorCode::file_access, "cannot start '" + program + "': " + std::strerror(errno), cure);
 }
 
 namespace {
-[[noreturn]] void become_worker(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), worker_for_torch());
-  become(std::move(arguments), "build it: ./optrush setup");
+/// `typed`: what the user typed before these arguments, which the worker's help and errors name.
+[[noreturn]] void become_worker(const std::string& typed, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), typed);
+  become(worker_for_torch(), std::move(arguments), "build it: ./optrush setup");
 }
 
 /// Sets the environment that a controller would set for this spec.
@@ -89,7 +90,7 @@ int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, b
   if (spec.empty()) {
     auto rest = command.remaining();
     if (rest.empty()) throw UsageError("worker needs --spec FILE", "or a subcommand: optrush worker --help");
-    become_worker(std::move(rest));
+    become_worker("optrush worker", std::move(rest));
   }
   if (const auto rest = command.remaining(); !rest.empty())
     throw UsageError("'" + rest.front() + "' cannot be combined with --spec",
@@ -99,7 +100,7 @@ int worker(const CLI::App& command, const fs::path& spec, const fs::path& out, b
   if (!plan && !launched() && run.train.world_size > 1) return print_result_of_ranks(run, out);
   set_environment_of(run);
   if (out.empty()) return print_result_of(what, spec);
-  become_worker({what, "--spec", spec, "--out", out});
+  become_worker("optrush worker", {what, "--spec", spec, "--out", out});
 }
 }  // namespace
 
@@ -127,7 +128,7 @@ void add_command_of_worker(CLI::App& app, const std::string& name, const std::st
   passed->callback([=] {
     auto arguments = passed->remaining();
     arguments.insert(arguments.begin(), name);
-    become_worker(std::move(arguments));
+    become_worker("optrush", std::move(arguments));
   });
 }
 }  // namespace optrush

@@ -175,6 +175,8 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
 
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume,
                       std::vector<std::string>& notes) {
+  if (resume && !has_report(folder))
+    notes.push_back("there is no report in '" + folder.string() + "' to resume, so all runs begin");
   if (!has_report(folder)) return folder;
   const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before);
   if (resume) {

@@ -121,9 +121,10 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
     if (plugin_name_of(file) == name)
       throw Error(ErrorCode::invalid_plugin, "plugin '" + name + "' cannot be used: " + reason, {},
                   file.string());
-  std::string cure = did_you_mean(name, names);
-  cure += nearest(name, names).empty() ? "; your" : " Your";
-  cure += " own plugins need --plugin-path FOLDER";
+  const std::string best = nearest(name, names);
+  std::string cure = best.empty()
+                         ? "your own plugins need --plugin-path FOLDER; optrush plugins lists the others"
+                         : "did you mean '" + best + "'? Your own plugins need --plugin-path FOLDER";
   for (const auto& [file, reason] : unusable_)
     if (file.extension() != ".so") cure += "\n  not searched: " + file.string() + ": " + reason;
   throw Error(ErrorCode::unknown_name, "no plugin '" + name + "'", cure);

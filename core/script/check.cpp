@@ -102,14 +102,12 @@ std::string misplaced(const std::string& name, const std::vector<Parameter>& fie
 Error unknown_field(const std::string& name, const std::vector<Parameter>& fields,
                     const std::string& subject) {
   const auto names = texts_of(fields, &Parameter::name);
+  const std::string field = "field '" + name + "'" + (subject.empty() ? "" : " of " + subject);
   if (const std::string present(present_name(name)); contains(names, present))
-    return Error(ErrorCode::unknown_name,
-                 "the field '" + name + "'" + (subject.empty() ? "" : " of " + subject) + " is now called '" +
-                     present + "'",
+    return Error(ErrorCode::unknown_name, "the " + field + " is now called '" + present + "'",
                  "write " + present + " = ...");
   const std::string elsewhere = misplaced(name, fields);
-  return Error(ErrorCode::unknown_name,
-               "unknown field '" + name + "'" + (subject.empty() ? "" : " of " + subject),
+  return Error(ErrorCode::unknown_name, "unknown " + field,
                elsewhere.empty() ? did_you_mean(name, names) : "did you mean " + elsewhere + "?");
 }
 

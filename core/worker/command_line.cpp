@@ -9,7 +9,9 @@
 #include <memory>
 #include <string>
 
+#include "base/command_line.h"
 #include "base/files.h"
+#include "base/printable.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 #include "worker/commands.h"
@@ -147,7 +149,7 @@ int run_worker_command_line(int argc, char** argv, std::initializer_list<AddComm
   const ExecuteCommand execute = [of_tools](int count, char** words) {
     return run_worker_command_line(count, words, of_tools);
   };
-  CLI::App app("Runs one RunSpec, or plans it", "optrush-worker");
+  CLI::App app("Runs one RunSpec, or plans it", std::filesystem::path(argv[0]).filename());
   app.require_subcommand(1);
   int code = 0;
   add_run(app, argv, code);
@@ -158,18 +160,12 @@ int run_worker_command_line(int argc, char** argv, std::initializer_list<AddComm
   add_fork_server(app, argc, argv, execute, code);
   add_prepare(app, argv[0], execute, code);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  } catch (const UsageError& e) {
-    std::cerr << "optrush-worker: error[" << to_string(e.code()) << "]: " << e.what() << "\n";
-    return 2;
-  } catch (const Skip& e) {
-    std::cerr << "optrush-worker: skipped[" << to_string(e.code()) << "]: " << e.what() << "\n";
-    return 1;
+    parse_command_line(app, argc, argv);
   } catch (const std::exception& e) {
-    std::cerr << "optrush-worker: error[" << to_string(code_of(end_of(e))) << "]: " << e.what() << "\n";
-    return 1;
+    const bool skipped = dynamic_cast<const Skip*>(&e) != nullptr;
+    std::cerr << "optrush: " << (skipped ? "skipped[" : "error[") << to_string(code_of(end_of(e)))
+              << "]: " << printable_lines(e.what()) << "\n";
+    return dynamic_cast<const UsageError*>(&e) != nullptr ? 2 : 1;
   }
   // Threads of LibTorch and of plugins may still run; static destruction under them is not safe.
   std::cout.flush();

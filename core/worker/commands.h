@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/command_line.h"
 #include "distributed/ranks.h"
 #include "optrush/json.h"
-
-namespace CLI {
-class App;
-}
 
 // The commands of optrush-worker. Each returns the exit code.
 namespace optrush {
@@ -68,8 +65,6 @@ struct PrepareRequest {
 /// `prepare`: opens the GPU, sends {} to the socket, gets {"environment": {NAME: VALUE}}, executes `run`.
 int prepare_command(const PrepareRequest&, const ExecuteCommand&);
 
-/// Adds subcommands that store the exit code in `code`.
-using AddCommand = void (*)(CLI::App&, int& code);
 /// The whole program with the additional commands of tools.
 int run_worker_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools);
 }  // namespace optrush

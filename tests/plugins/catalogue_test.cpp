@@ -116,6 +116,10 @@ TEST_F(CatalogueTest, NamesTheNearestPlugin) {
   copy("described", first_);
   EXPECT_THAT(error_of([&] { Catalogue::find({first_.string()}).at("descirbed"); }),
               is_error("unknown_name", "'descirbed'", "'described'"));
+  EXPECT_EQ(
+      error_of([&] { Catalogue::find({first_.string()}).at("freeze_blocks"); }),
+      "unknown_name: no plugin 'freeze_blocks'\n  hint: your own plugins need --plugin-path FOLDER; optrush "
+      "plugins lists the others");
 }
 }  // namespace
 }  // namespace optrush

@@ -101,7 +101,39 @@ def listings():
     assert "no bf16" not in shown, "the list does not measure the CPU"
     expect(optrush("stubs"), 0, "---@meta", "gradient_accumulation")
     expect(optrush("doctor", "--help"), 0, "--quick")
-    expect(optrush("forward"), 2)
+
+
+def commands_of_the_worker():
+    """The worker parses the arguments of these commands, and its messages are those of the program."""
+    for command, wrong, right in (("doctor", "--jsn", "--json"), ("forward", "--modle", "--model"),
+                                  ("weights", "--merg", "--merge"), ("worker run", "--spek", "--spec")):
+        words = command.split()
+        expect(optrush(*words, "--help"), 0, f"Usage: optrush {command} [OPTIONS]")
+        expect(optrush(*words, wrong), 2,
+               f"optrush: error[unknown_name]: optrush {command} has no option '{wrong}'",
+               f"did you mean '{right}'? Or see optrush {command} --help")
+    expect(optrush("forward"), 2, "optrush: error[usage]: --model is required", "see optrush forward --help")
+    expect(optrush("doctor", "--threads", "all"), 2, "--threads must be a whole number, but is 'all'")
+    expect(optrush("worker", "plann"), 2, "there is no command 'plann'", "did you mean 'plan'?")
+    expect(optrush("weights", "nowhere/at/all", "out"), 1, "optrush: error[missing_file]: there is no folder 'nowhere")
+
+
+def weights_without_state():
+    """The message names the runs nearby that have a state."""
+    saving = SCRIPT.replace("}\nexp:ladder", "  save = { every = 3 },\n}\nexp:ladder").replace("tiny", "saving")
+    (work / "saving.lua").write_text(saving)
+    expect(optrush("run", "saving.lua", "--resume"), 0, "there is no report in", "reports/saving/local' to resume")
+    report = work / "reports/saving/local"
+    for folder in ("02-fused-r2", "02-fused-r2/", "02-fused-r2/state"):
+        expect(optrush("weights", f"{report}/runs/{folder}", "out"), 1, "no state was saved in",
+               f"the state of this rung is in '{report}/runs/02-fused-r1'")
+    expect(optrush("weights", report / "runs/02-fuzed-r1", "out"), 1, "there is no folder",
+           f"did you mean '{report}/runs/02-fused-r1'?")
+    expect(optrush("weights", report, "out"), 1, "is a report, not a run",
+           "have a saved state: 00-base-r1, 01-accumulated-r1, 02-fused-r1")
+    expect(optrush("weights", "reports/tiny/kept/runs/00-base-r1", "out"), 1, "no state was saved in",
+           "save = { every = ... } in the script")
+    expect(optrush("weights", report / "runs/02-fused-r1", "out"), 0, "the model as it was after")
 
 
 def experiments_for_programs():
@@ -449,7 +481,8 @@ def interrupt():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, experiments_for_programs, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large,
-                 mistakes, time_limit, equal_stacks, trials, forks, searches, interrupt):
+    for case in (usage, listings, commands_of_the_worker, experiments_for_programs, plan_mesh, dry_run, run_and_resume,
+                 weights_without_state, repeat_alone, too_large, mistakes, time_limit, equal_stacks, trials, forks,
+                 searches, interrupt):
         case()
         print(case.__name__, "passed", flush=True)

@@ -20,7 +20,7 @@ namespace {
   setenv("OPTRUSH", (Installation::of_this_program().root / "bin/optrush").c_str(), 1);
   std::vector<std::string> words = {python, "-B", "-m", "optimization_rush." + module};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  become(words, "set OPTRUSH_PYTHON to a Python");
+  become(words.front(), words, "set OPTRUSH_PYTHON to a Python");
 }
 
 void add_module(CLI::App& app, const std::string& name, const std::string& module,

@@ -37,7 +37,7 @@ struct Conversion {
   add("--date", asked.date);
   for (const auto& argument : asked.template_arguments) add("--template-arg", argument);
   for (const auto& extension : asked.extensions) add("--extension", extension);
-  become(words, "name a Python with --python");
+  become(words.front(), words, "name a Python with --python");
 }
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "analysis/numbers/statistics.h"
 #include "base/files.h"
 #include "base/number_text.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "launch/run/traced_step.h"
 #include "optrush/error.h"
@@ -18,6 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr size_t kTailBytes = 2000;
 constexpr size_t kTailLines = 10;
+constexpr size_t kLongestQuote = 200;
 constexpr uintmax_t kFullDisk = 1 << 20;
 constexpr const char* kNoSpace = "No space left on device";
 
@@ -161,6 +163,10 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   BadEnd bad = describe_bad_end(end, limits);
   if (end.ok()) bad.reason = problem;
   bad.reason += ", " + last_seen;
+  if (end.kind == ProcessEnd::Kind::exited && !end.ok() && !log.empty()) {
+    const std::string line = printable(log.substr(log.rfind('\n') + 1));
+    bad.reason += ": " + (line.size() > kLongestQuote ? line.substr(0, kLongestQuote) + "..." : line);
+  }
   if (bad.status == Status::timeout)
     bad.reason +=
         "\nraise `timeout` in the script, or give --set timeout=SECONDS; then rerun with --resume --retry: "

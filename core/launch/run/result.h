@@ -36,8 +36,8 @@ void note_orphans(RunResult&, const ProcessEnd&);
 /// Status and reason of a failed process: crashed, timeout, or oom if the kernel killed it.
 BadEnd describe_bad_end(const ProcessEnd&, const Limits&);
 /// The same for a program that trained and left no result. `problem`: what is wrong with the result of a
-/// successful process. The reason states its progress, advice, and the last lines of its log, named
-/// `log_name`.
+/// successful process. The reason states its progress, the last line of its log after an exit code, advice,
+/// and the last lines of the log, named `log_name`.
 BadEnd describe_end(const ProcessEnd&, const Limits&, const std::string& problem,
                     const std::string& last_seen, const std::string& log_name, const std::string& log);
 /// For example "after step 4 of 13" or "in phase loading".

@@ -57,6 +57,8 @@ TEST_F(ExternalRung, EveryEndBecomesAStatus) {
   EXPECT_THAT(reason("11-crash-r1"), HasSubstr("SIGSEGV"));
   EXPECT_THAT(reason("11-crash-r1"), HasSubstr("the last words"));
   EXPECT_EQ(status("12-exit3-r1"), "crashed");
+  EXPECT_THAT(reason("12-exit3-r1"),
+              HasSubstr("ended with exit code 3, before its first message: no ?[1mscript\nlast lines of"));
   EXPECT_EQ(status("13-hang-r1"), "timeout");
 
   const Analysis a = analysis();

@@ -35,6 +35,11 @@ def crash():
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def exit3():
+    print("before", "no \x1b[1mscript", sep="\n")
+    sys.exit(3)
+
+
 ENDS = {
     "write": lambda: write(result()),
     "print": lambda: print("hello {\n", json.dumps(result()), sep=""),
@@ -49,7 +54,7 @@ ENDS = {
     "crash": crash,
     "hang": lambda: time.sleep(1000),
     "removes": lambda: shutil.rmtree(os.path.dirname(OUT)),
-    "exit3": lambda: sys.exit(3),
+    "exit3": exit3,
 }
 
 with open(os.path.join(os.path.dirname(OUT), "given.json"), "w") as given:

@@ -46,6 +46,17 @@ TEST_F(Resume, CompleteReportRunsNothing) {
   EXPECT_EQ(read_file(report() / "runs/01-a-r1/result.json"), before);
 }
 
+TEST_F(Resume, NotesThatThereIsNoReport) {
+  std::vector<std::string> notes;
+  begun_report(report(), experiment({"a"}), /*resume=*/true, notes);
+  EXPECT_THAT(notes,
+              ElementsAre("there is no report in '" + report().string() + "' to resume, so all runs begin"));
+  run(experiment({"a"}), resuming());
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "00-base-drift"));
+  begun_report(report(), experiment({"a"}), /*resume=*/true, notes);
+  EXPECT_EQ(notes.size(), 1U) << "now there is one";
+}
+
 TEST_F(Resume, RunsOnlyMissingRuns) {
   run(experiment({"a", "b"}, 2));
   fs::remove(report() / "runs/01-a-r2/result.json");
