@@ -186,8 +186,7 @@ fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool
           ErrorCode::conflict,
           "the report in '" + folder.string() + "' has " + counted(before, "round") +
               ", and this run asks for " + std::to_string(now) + " in all",
-          "ask for " + std::to_string(before) +
-              " rounds or more (--rounds), or for as many seeds, or use a different --label for fewer");
+          "ask for " + std::to_string(before) + " or more (--rounds, or seeds), or use another --label");
     return folder;
   }
   check_replaceable(folder, experiment);

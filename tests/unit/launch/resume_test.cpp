@@ -150,7 +150,7 @@ TEST_F(Resume, RefusesFewerRounds) {
   run(experiment({"a"}, 3));
   const std::string why = error_of([&] { run(experiment({"a"}, 2), resuming()); });
   EXPECT_THAT(why, HasSubstr("has 3 rounds, and this run asks for 2 in all"));
-  EXPECT_THAT(why, HasSubstr("ask for 3 rounds or more (--rounds)"));
+  EXPECT_THAT(why, HasSubstr("ask for 3 or more (--rounds, or seeds)"));
   EXPECT_EQ(load_report(report()).runs.size(), 7) << "nothing was set aside";
   run(experiment({"a"}, 3), resuming());
   EXPECT_THAT(starts(), IsEmpty());
