@@ -41,14 +41,13 @@ Json activations_of(const ActivationPolicy& policy) {
 }
 
 PlannedParameters parameters_of(const Session& session) {
-  PlannedParameters found;
+  PlannedParameters found{.kept = 0};
   for (const Param& param : session.params().declared()) {
     found.count += param.numel();
     if (param.trainable) found.trainable += param.numel();
     found.bytes += param.numel() * static_cast<int64_t>(at::elementSize(param.dtype));
   }
-  for (const Param* param : session.params().all())
-    found.kept = found.kept.value_or(0) + param->layout.numel();
+  for (const Param* param : session.params().all()) *found.kept += param->layout.numel();
   return found;
 }
 }  // namespace

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr size_t kTailBytes = 2000;
 constexpr size_t kTailLines = 10;
-constexpr size_t kLongestQuote = 200;
+constexpr size_t kLongestQuote = 200;  // bytes; the cut may split a character, so printable() follows it
 constexpr uintmax_t kFullDisk = 1 << 20;
 constexpr const char* kNoSpace = "No space left on device";
 
@@ -164,8 +164,8 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   if (end.ok()) bad.reason = problem;
   bad.reason += ", " + last_seen;
   if (end.kind == ProcessEnd::Kind::exited && !end.ok() && !log.empty()) {
-    const std::string line = printable(log.substr(log.rfind('\n') + 1));
-    bad.reason += ": " + (line.size() > kLongestQuote ? line.substr(0, kLongestQuote) + "..." : line);
+    const std::string line = log.substr(log.rfind('\n') + 1), cut = line.substr(0, kLongestQuote);
+    bad.reason += ": " + printable(cut) + (cut.size() < line.size() ? "..." : "");
   }
   if (bad.status == Status::timeout)
     bad.reason +=

@@ -116,8 +116,7 @@ std::string smaller_batch(RunSpec spec, double available, const PlanRequest& req
   };
   if (spec.train.micro_batch == 1 || !fits(1))
     return "even micro_batch = 1 does not fit: use a plugin that recomputes activations or cuts sequences "
-           "over "
-           "ranks, a shorter seq_len or a smaller model";
+           "over ranks, a shorter seq_len or a smaller model";
   int low = 0;
   while (high - low > 1) (fits(int64_t{1} << (low + high) / 2) ? low : high) = (low + high) / 2;
   const int64_t batch = int64_t{1} << low;

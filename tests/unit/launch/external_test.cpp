@@ -33,6 +33,11 @@ class ExternalRung : public testing::Launch {
       fs::path(testing::tests_folder()) / "unit/launch/fake_program.py";
 };
 
+TEST_F(ExternalRung, ALongLastLineIsCutAtACharacter) {
+  EXPECT_FALSE(run(programs({"long_line"})).all_ok);
+  EXPECT_THAT(reason("01-long-line-r1"), HasSubstr(": " + std::string(199, 'x') + "\uFFFD...\n"));
+}
+
 TEST_F(ExternalRung, EveryEndBecomesAStatus) {
   Experiment e = programs({"write", "print", "pretty", "silent", "junk", "odd", "rateless", "lossless",
                            "wrong", "skip", "crash", "exit3", "hang"});

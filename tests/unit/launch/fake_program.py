@@ -35,6 +35,11 @@ def crash():
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def long_line():
+    print("x" * 199 + "é" * 50)
+    sys.exit(3)
+
+
 def exit3():
     print("before", "no \x1b[1mscript", sep="\n")
     sys.exit(3)
@@ -55,6 +60,7 @@ ENDS = {
     "hang": lambda: time.sleep(1000),
     "removes": lambda: shutil.rmtree(os.path.dirname(OUT)),
     "exit3": exit3,
+    "long_line": long_line,
 }
 
 with open(os.path.join(os.path.dirname(OUT), "given.json"), "w") as given:
