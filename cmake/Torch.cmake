@@ -2,6 +2,7 @@
 #   Torch::cpu     c10, torch_cpu, torch
 #   Torch::cuda    c10_cuda, libcudart and CUDA's headers: enough to compile every GPU path. libtorch_cuda itself is
 #                  opened at run time if there is a driver, because it takes 350 MB and 0.1 s, which a CPU run does not need.
+#   Torch::cudnn   Torch::cuda with the headers of cuDNN and of its graphs, if they exist (OPTRUSH_HAS_CUDNN)
 #   Torch::torch_cuda  libtorch_cuda, if NCCL's header exists (OPTRUSH_HAS_NCCL): for libraries that are opened after it
 # Input: OPTRUSH_TORCH, a LibTorch folder or the folder of a Python torch package. Default: the project's .venv.
 if(NOT OPTRUSH_TORCH)
@@ -75,6 +76,7 @@ endif()
 add_library(Torch::cuda INTERFACE IMPORTED GLOBAL)
 set(OPTRUSH_HAS_CUDA OFF)
 set(OPTRUSH_HAS_NCCL OFF)
+set(OPTRUSH_HAS_CUDNN OFF)
 if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
   get_filename_component(_site ${OPTRUSH_TORCH_DIR} DIRECTORY)
   set(_cuda_includes ${_site}/nvidia/cu13/include ${_site}/nvidia/cuda_runtime/include /usr/local/cuda/include)
@@ -104,6 +106,22 @@ if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
     endif()
     target_link_libraries(Torch::cuda INTERFACE Torch::c10_cuda Torch::cudart)
     target_compile_definitions(Torch::cuda INTERFACE OPTRUSH_HAS_CUDA=1)
+    # Plugins need only the headers, because libtorch_cuda loads cuDNN. A test opens the library.
+    file(GLOB _venv_includes ${CMAKE_SOURCE_DIR}/.venv/lib/python3.*/site-packages/include)
+    find_path(OPTRUSH_CUDNN_INCLUDE cudnn.h PATHS ${_site}/nvidia/cudnn/include /usr/local/cuda/include /usr/include
+              NO_DEFAULT_PATH)
+    find_path(OPTRUSH_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h PATHS ${_site}/include ${_venv_includes} NO_DEFAULT_PATH)
+    find_library(OPTRUSH_CUDNN NAMES libcudnn.so.9 PATHS ${_site}/nvidia/cudnn/lib NO_DEFAULT_PATH)
+    if(OPTRUSH_CUDNN_INCLUDE AND OPTRUSH_CUDNN_FRONTEND_INCLUDE)
+      set(OPTRUSH_HAS_CUDNN ON)
+      add_library(Torch::cudnn INTERFACE IMPORTED GLOBAL)
+      target_include_directories(Torch::cudnn SYSTEM INTERFACE ${OPTRUSH_CUDNN_INCLUDE} ${OPTRUSH_CUDNN_FRONTEND_INCLUDE})
+      target_link_libraries(Torch::cudnn INTERFACE Torch::cuda)
+      target_compile_definitions(Torch::cudnn INTERFACE OPTRUSH_HAS_CUDNN=1)
+    else()
+      message(STATUS "cuDNN's headers are not all beside this LibTorch (pip install nvidia-cudnn-frontend): its graphs "
+                     "are not built")
+    endif()
   else()
     message(STATUS "CUDA's headers are not all beside this LibTorch (pip install cuda-toolkit[cudart,crt,cccl], of its "
                    "CUDA version): GPU paths are not built")

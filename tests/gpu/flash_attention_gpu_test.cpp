@@ -103,7 +103,7 @@ TEST_F(FlashAttentionOnGpu, RingOfHalvesEqualsTheWhole) {
 }
 
 TEST_F(FlashAttentionOnGpu, HalvesApplyCausalAndNonCausalWindows) {
-  for (const char* kernel : {"flash", "efficient"})
+  for (const char* kernel : {"flash", "efficient", "cudnn"})
     for (const bool causal : {true, false})
       for (const int64_t window : {1, 30, 100}) {
         SCOPED_TRACE(std::string(kernel) + (causal ? " causal" : "") + ", window " + std::to_string(window));
@@ -117,7 +117,7 @@ TEST_F(FlashAttentionOnGpu, HalvesApplyCausalAndNonCausalWindows) {
 }
 
 TEST_F(FlashAttentionOnGpu, PackedDocumentsEqualSeparateDocuments) {
-  for (const char* kernel : {"auto", "flash", "efficient"})
+  for (const char* kernel : {"auto", "flash", "efficient", "cudnn"})
     for (const bool causal : {true, false}) {
       SCOPED_TRACE(std::string(kernel) + (causal ? " causal" : ""));
       Resolved resolved(kernel);

@@ -104,6 +104,10 @@ AttentionOut noted(AttentionOut result, const Tensor& q, const AttentionArgs& ar
 }
 }  // namespace
 
+void note_flops_on_gpu(int64_t products, const Tensor& q, const AttentionArgs& args) {
+  note_products(flops_of(products, q, args), /*on_gpu=*/true);
+}
+
 AttentionOut forward_each(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
                           const ForwardOfOne& forward) {
   const auto lengths = lengths_of(args.segments);
@@ -160,7 +164,7 @@ AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, co
 std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args) {
-  note_products(flops_of(5, q, args), /*on_gpu=*/true);
+  note_flops_on_gpu(5, q, args);
   const Tensor& starts = args.segments.cu_seqlens;
   const int64_t longest = args.segments.max_seqlen, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);

@@ -24,4 +24,8 @@ AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, co
 std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args);
+
+/// Notes the FLOPs of a kernel that computes all documents on a GPU. `products`: of scores x head dimension,
+/// 2 in a forward and 5 in a backward.
+void note_flops_on_gpu(int64_t products, const Tensor& q, const AttentionArgs& args);
 }  // namespace optrush::flash::documents

@@ -73,7 +73,8 @@ class FlashAttention final : public Plugin {
     kernel_ = options.string("kernel");
     recipe.on(Event::ready, Phase::base, [this](Run& run) { choose(run); });
     std::vector<Feature> offers = {feature::fp64};
-    if (kernel_ != "cudnn") offers.insert(offers.end(), {feature::segments, feature::window});
+    if (!asks_for_cudnn() || flash::cudnn::built())
+      offers.insert(offers.end(), {feature::segments, feature::window});
     const Traits halves = {.trace = Trace::aten, .capturable = true, .offers = offers};
     offers.push_back(feature::lse);
     recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
@@ -83,6 +84,8 @@ class FlashAttention final : public Plugin {
   }
 
  private:
+  bool asks_for_cudnn() const { return kernel_ == "cudnn"; }
+
   void choose(Run& run) {
     run_ = &run;
     const bool any = kernel_ == "auto";
@@ -101,8 +104,6 @@ class FlashAttention final : public Plugin {
     if (!fused_) fused_ = found_kernel(lowered(q), lowered(shared_k), lowered(shared_v), args);
     const Tensor k = as_the_kernel_takes_it(shared_k, q), v = as_the_kernel_takes_it(shared_v, q);
     const bool grouped = q.size(1) != k.size(1), windowed = args.has_window(q.size(2));
-    if (windowed && kernel_ == "cudnn")
-      throw Error("the kernel \"cudnn\" has no sliding window", "use kernel = \"auto\" or \"flash\"");
     // Documents differ from batch to batch: a graph can read their positions, but not their lengths.
     const bool masked = tracing() ? args.segments.defined() || windowed : windowed && !windows_in_kernel(q);
     if (masked) {
@@ -219,15 +220,22 @@ class FlashAttention final : public Plugin {
           "use bf16 or fp16 (mixed_precision), a head width that is a multiple of 8, or remove the rung");
     const std::string name = kKernels[static_cast<size_t>(choice)];
     run_->note("attention runs the kernel '" + name + "' (" + why + ")");
-    if (args.segments.defined() && name == "cudnn") run_->note("packed documents run the kernel 'flash'");
+    std::shared_ptr<flash::cudnn::Attention> graphs;
+    if (asks_for_cudnn() && q.is_cuda())
+      graphs = std::make_shared<flash::cudnn::Attention>(gpu_architecture());
+    const auto computed_by = [&](const AttentionArgs& some) {
+      return graphs && graphs->takes(k, some) ? "graphs of cuDNN" : "the kernel 'flash'";
+    };
+    if (args.segments.defined() && name == "cudnn")
+      run_->note(std::string("packed documents run ") + computed_by(args));
     if (args.window != 0 && q.is_cuda() && name != "flash")
-      run_->note("layers with a sliding window run the kernel 'flash'");
+      run_->note(std::string("layers with a sliding window run ") + computed_by(args));
     return std::make_unique<FusedKernel>(
         form_of(q) == at::kCPU ? Kernel::cpu
         : name == "flash"      ? Kernel::flash
         : name == "efficient"  ? Kernel::efficient
                                : Kernel::cudnn,
-        [this](const flash::cpu::Scores& scores) { return own_kernel(scores); });
+        [this](const flash::cpu::Scores& scores) { return own_kernel(scores); }, std::move(graphs));
   }
 
   Tensor as_the_kernel_takes_it(const Tensor& shared, const Tensor& q) const {
@@ -250,6 +258,6 @@ OPTRUSH_PLUGIN(FlashAttention, R"json({
             {"options": {"kernel": "cudnn"}, "with": ["mixed_precision"]}],
   "options": [
     {"name": "kernel", "type": "string", "default": "auto", "choices": ["auto", "flash", "efficient", "cudnn"],
-     "doc": "fused kernel; auto: cuDNN on Hopper, flash on Ampere, Ada and Blackwell workstations, otherwise LibTorch's choice; a note of the run names it"}
+     "doc": "fused kernel; auto: cuDNN on Hopper, flash on Ampere, Ada and Blackwell workstations, otherwise LibTorch's choice; cudnn also for sliding windows and packed documents, which auto leaves to flash; a note of the run names it"}
   ]
 })json");

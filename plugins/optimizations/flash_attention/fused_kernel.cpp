@@ -34,6 +34,14 @@ void check_type_of_window(const Tensor& q) {
                 "stack mixed_precision or bf16_weights, or remove flash_attention from the stack");
 }
 
+/// LibTorch counts the FLOPs of its own operators only.
+void note_attention(int64_t products, const Tensor& q, const Tensor& k, const AttentionArgs& args) {
+  if (args.segments.defined())
+    documents::note_flops_on_gpu(products, q, args);
+  else
+    note_flops(flops_of_rows(products, q, k, args));
+}
+
 /// Computed by FlashAttention, even if other layers run another kernel, because only FlashAttention has a
 /// window.
 AttentionOut window_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
@@ -68,6 +76,27 @@ std::optional<Tensor> FusedKernel::window_mask(const Tensor& q, const Tensor& k,
     if (args.causal) mask = mask + hidden.triu(1);
   }
   return mask.narrow(0, 0, queries).narrow(1, 0, keys);
+}
+
+/// A forecast runs operators of LibTorch: they have sizes without values.
+bool FusedKernel::runs_graphs(const Tensor& q, const Tensor& k, const AttentionArgs& args) const {
+  return graphs_ && !is_forecast(q) && graphs_->takes(k, args);
+}
+
+Differentiable FusedKernel::by_graphs(const AttentionArgs& args) const {
+  const auto forward = [graphs = graphs_, args](const Tensors& inputs) -> Differentiable::Result {
+    const Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
+    note_attention(2, q, k, args);
+    const AttentionOut made = graphs->forward(q, k, v, args);
+    return {{made.out, made.lse}, {q, k, v, made.out, made.lse}};
+  };
+  const auto backward = [graphs = graphs_, args](const Tensors& saved, const Tensors& gradients) -> Tensors {
+    if (!gradients[0].defined()) return {{}, {}, {}};
+    note_attention(5, saved[0], saved[1], args);
+    const auto made = graphs->backward(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], args);
+    return {made.begin(), made.end()};
+  };
+  return Differentiable::Definition{.name = "cudnn_attention", .forward = forward, .backward = backward};
 }
 
 void FusedKernel::check_width(const Tensor& q) const {
@@ -123,6 +152,10 @@ std::array<Tensor, 3> FusedKernel::backward(const Tensor& gradient, const Tensor
 AttentionOut FusedKernel::forward_of(const Tensor& q, const Tensor& k, const Tensor& v,
                                      const AttentionArgs& args) {
   check_width(q);
+  if (runs_graphs(q, k, args)) {
+    const Tensors made = call(by_graphs(args), {q, k, v});
+    return {made[0], made[1]};
+  }
   if (!by_document(q, args)) {
     if (args.has_window(k.size(2)) && kernel_ != Kernel::cpu) return window_on_gpu(q, k, v, args);
     return forward_whole(q, k, v, args);
@@ -137,6 +170,10 @@ std::array<Tensor, 3> FusedKernel::backward_of(const Tensor& gradient, const Ten
                                                const Tensor& v, const Tensor& out, const Tensor& lse,
                                                const AttentionArgs& args) {
   check_width(q);
+  if (runs_graphs(q, k, args)) {
+    note_attention(5, q, k, args);
+    return graphs_->backward(gradient, q, k, v, out, lse, args);
+  }
   if (!by_document(q, args)) {
     if (args.has_window(k.size(2)) && kernel_ != Kernel::cpu)
       return window_on_gpu(gradient, q, k, v, out, lse, args);

@@ -113,6 +113,7 @@ CHUNK = ("--set", "fused_linear_cross_entropy.chunk=32768")
 CUBLASLT = ("--set", "env.TORCH_BLAS_PREFER_CUBLASLT=1")
 FAST_SUMS = ("--set", "float8.fast_sums=all")
 DELAYED = ("--set", "float8.scales=delayed")
+WINDOW = ("--set", "model.window=1024")
 # Llama 3.1 8B's block, eight times.
 WIDE = ("--set", "model.dim=4096", "--set", "model.n_layers=8", "--set", "model.n_heads=32",
         "--set", "model.ffn_dim=14336")
@@ -189,7 +190,6 @@ STAGES = {
             experiment("optimizers", "Optimizers, and moments in 8 bits", 2.4, "optimizers", least_bytes=44e9),
             experiment("qlora", "Adapters, and matrices in 4 bits", 1.6, "qlora", least_bytes=44e9),
             test_step("test_gpu_kernel_gpu", 0.5),
-            test_step("test_flash_attention_gpu", 0.5),
             test_step("test_cuda_graphs_gpu", 0.5),
         ),
     ),
@@ -235,6 +235,17 @@ STAGES = {
         (
             flagship("autotuned", "max-autotune of both sides", 4.6,
                      ["compile", "compile, max-autotune", "torch.compile by blocks, max-autotune"], tools=COMPILER),
+        ),
+    ),
+    12: Stage(
+        "Is every kernel of attention right, and does cuDNN compute windows faster than FlashAttention?",
+        SECOND,
+        (
+            test_step("test_flash_attention_gpu", 0.5),
+            # 44 % of the pairs of causal attention: at most 20 of 340 ms.
+            flagship("windows", "A window of 1,024 in every layer: FlashAttention, and graphs of cuDNN", 0.6,
+                     ["attention cudnn"], label="windows", settings=(*SHORT, *WINDOW),
+                     expected={"attention cudnn, over base": ratio(1.0, 1.06)}),
         ),
     ),
 }

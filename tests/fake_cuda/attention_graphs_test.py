@@ -1,0 +1,54 @@
+"""Sliding windows and packed documents with `kernel = "cudnn"` on the stand-in.
+
+Graphs of cuDNN run in place of FlashAttention, count the same FLOPs, and get addresses on the device. cuDNN of the
+stand-in accepts every graph; the test `cudnn_graphs` asks the real one."""
+import json
+import tempfile
+from pathlib import Path
+
+from compiled_parts import results_of, traces_of
+from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
+
+STEPS = 5  # of attention_graphs.lua: warm-up and timed
+LAYERS = 2
+
+
+def write_documents(file):
+    lines = [json.dumps({"tokens": [(7 * i + j) % 64 for j in range(9 + 5 * (i % 11))]}) for i in range(96)]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def attention_of(trace):
+    lines = [line for line in trace.splitlines() if line.startswith(("launch ", "call "))]
+    return {name: sum(name in line for line in lines) for name in ("cudnn graph of", "flash_fwd", "flash_bwd")}
+
+
+def main(folder, arch, graphs):
+    """`graphs`: the combinations that run graphs of cuDNN."""
+    write_documents(folder / "documents.jsonl")
+    ended = on_stand_in(folder / "counts", OPTRUSH, "run", HERE / "attention_graphs.lua", "--out", folder, "--arg",
+                        f"documents={folder / 'documents.jsonl'}", arch=arch, trace=folder / "trace.%p")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert_no_faults(folder / "counts")
+    results = results_of(folder / "attention_graphs/local")
+    traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
+              for command, trace in traces_of(folder) if "-r1/spec.json" in command}
+    for name in ("window", "documents", "both", "recorded", "checkpointed"):
+        by = {kernel: attention_of(traces[f"{name}-{kernel}"]) for kernel in ("flash", "cudnn")}
+        # A checkpoint computes the forward again.
+        calls = STEPS * LAYERS * (3 if name == "checkpointed" else 2)
+        assert by["flash"]["cudnn graph of"] == 0 and by["flash"]["flash_fwd"] > 0, by
+        if name in graphs:
+            assert by["cudnn"] == {"cudnn graph of": calls, "flash_fwd": 0, "flash_bwd": 0}, (name, by)
+        else:
+            assert by["cudnn"]["cudnn graph of"] == 0 and by["cudnn"]["flash_fwd"] > 0, (name, by)
+        counted = [results[f"{name} + {kernel}"]["flops_per_token"] for kernel in ("flash", "cudnn")]
+        assert counted[0] == counted[1], (name, counted)
+        by_graphs = "graphs of cuDNN" in " ".join(results[f"{name} + cudnn"]["notes"])
+        assert by_graphs == (name in graphs), results[f"{name} + cudnn"]["notes"]
+
+
+for arch, graphs in (("sm_90", {"window", "documents", "both", "recorded", "checkpointed"}),
+                     ("sm_80", {"window", "recorded", "checkpointed"})):
+    with tempfile.TemporaryDirectory() as scratch:
+        main(Path(scratch), arch, graphs)
