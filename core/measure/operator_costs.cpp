@@ -274,8 +274,11 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     const bool by_positions =
         name_.starts_with("aten::_flash_attention_") || name_.starts_with("aten::_efficient_attention_");
     const double keys = keys_of_a_query(fn, tensor(q + 1).size(by_positions ? -3 : -2));
-    const double scores = 2 * product(tensor(q).sizes()) * keys;
-    if (!documents) cost_.attention_flops = scores * (backward ? 5 : 2) / (causal(fn) ? 2 : 1);
+    const auto width = static_cast<double>(tensor(q).size(-1));
+    const auto of_values = static_cast<double>(tensor(q + 2).size(-1));
+    const double widths = backward ? 3 * width + 2 * of_values : width + of_values;
+    const double scores = 2 * product(tensor(q).sizes()) / width * keys;
+    if (!documents) cost_.attention_flops = scores * widths / (causal(fn) ? 2 : 1);
     const int64_t heads = by_positions ? -2 : 1;
     const bool grouped = tensor(q).size(heads) != tensor(q + 1).size(heads);
     cost_.launches = backward ? (grouped ? 5 : 3) : 1;

@@ -73,20 +73,24 @@ void solve_triangular(Call& call) {
   const Tensor sides = call.tensor(1);
   call.give({at::empty(sides.mT().sizes(), sides.options()).mT()});
 }
-/// cuDNN shares keys and values between heads. Its workspace holds dQ and one number per row in fp32.
+/// The workspace of cuDNN holds dQ and one number per row in fp32. With shared keys, it also holds the
+/// gradients of keys and values for every query head (the test cudnn_graphs asks cuDNN 9.26).
 void cudnn_backward(Call& call) {
   const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
   const Tensor d_q = heads_like(q), d_k = heads_like(k), d_v = heads_like(v);
   const int64_t sums = q.numel() + q.size(0) * q.size(1) * q.size(2);
   const Tensor workspace = at::empty({sums}, q.options().dtype(at::kFloat));
+  const bool grouped = q.size(1) != k.size(1);
+  const Tensor all_k = grouped ? heads_like(k, q.size(1), 1) : Tensor();
+  const Tensor all_v = grouped ? heads_like(v, q.size(1), 1) : Tensor();
   call.give({d_q, d_k, d_v});
 }
 /// Outputs of the GPU operators: out, lse, four descriptions of packed sequences, two parts of the
 /// generator's state, and a debug mask.
 void gpu_attention_forward(Call& call) {
-  const Tensor q = call.tensor(0);
+  const Tensor q = call.tensor(0), out = q.narrow(3, 0, call.tensor(2).size(3));
   const Tensor state = at::empty({}, q.options().dtype(at::kLong));
-  call.give({heads_like(q), log_sum_exp(q), Tensor(), Tensor(), q.size(2), call.tensor(1).size(2), state,
+  call.give({heads_like(out), log_sum_exp(q), Tensor(), Tensor(), q.size(2), call.tensor(1).size(2), state,
              state, Tensor()});
 }
 

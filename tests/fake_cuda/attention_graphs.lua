@@ -2,9 +2,9 @@
 -- stand-in computes nothing.
 --
 --   --arg documents=FILE    documents of several lengths
+--   --arg values=yes        latent attention instead
 local rush = require "optrush"
 
-local documents = rush.documents(rush.arg("documents", "documents.jsonl"))
 local exp = rush.experiment {
   name = "attention_graphs",
   device = "cuda",
@@ -14,6 +14,17 @@ local exp = rush.experiment {
   plugins = { "bf16_weights" },
 }
 
+-- Values of another width than keys, as DeepSeek V3 has: FlashAttention has no kernel for them.
+local latent = { kv_rank = 64, q_rank = 64, rope_dim = 16, value_dim = 16 }
+if rush.arg("values", "no") == "yes" then
+  exp:grid { {
+    rush.rung("values", "flash_attention", { kernel = "cudnn" }, { model = { latent = latent, n_kv_heads = 4 } }),
+  } }
+  exp:run { rounds = 1 }
+  return
+end
+
+local documents = rush.documents(rush.arg("documents", "documents.jsonl"))
 exp:grid {
   {
     rush.rung("window", { model = { window = 48 } }),

@@ -1,4 +1,4 @@
-"""Sliding windows and packed documents with `kernel = "cudnn"` on the stand-in.
+"""Sliding windows, packed documents and latent attention with `kernel = "cudnn"` on the stand-in.
 
 Graphs of cuDNN run in place of FlashAttention, count the same FLOPs, and get addresses on the device. cuDNN of the
 stand-in accepts every graph; the test `cudnn_graphs` asks the real one."""
@@ -21,6 +21,24 @@ def write_documents(file):
 def attention_of(trace):
     lines = [line for line in trace.splitlines() if line.startswith(("launch ", "call "))]
     return {name: sum(name in line for line in lines) for name in ("cudnn graph of", "flash_fwd", "flash_bwd")}
+
+
+def values_of_another_width(folder):
+    """The plan runs LibTorch's operator of cuDNN, and the run a graph: both count the same FLOPs."""
+    words = (OPTRUSH, "run", HERE / "attention_graphs.lua", "--out", folder, "--arg", "values=yes")
+    ended = on_stand_in(folder / "counts", *words, trace=folder / "trace.%p")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert_no_faults(folder / "counts")
+    report = folder / "attention_graphs/local"
+    run = results_of(report)["values"]
+    names = [variant["name"] for variant in json.loads((report / "variants.json").read_text())]
+    planned = json.loads((report / "plans.json").read_text())[names.index("values")]["costs"]["total"]
+    counted = run["costs"]["total"]
+    assert counted["noted_flops"] == planned["attention_flops"] > 0, (counted, planned)
+    assert counted["attention_flops"] == planned["noted_flops"] == 0, (counted, planned)
+    assert "values of another width than keys run graphs of cuDNN" in run["notes"], run["notes"]
+    refused = on_stand_in(folder / "refused", *words, arch="sm_80")
+    assert "no kernel of cuDNN has values of width 16" in refused.stdout + refused.stderr, refused.stdout
 
 
 def main(folder, arch, graphs):
@@ -52,3 +70,5 @@ for arch, graphs in (("sm_90", {"window", "documents", "both", "recorded", "chec
                      ("sm_80", {"window", "recorded", "checkpointed"})):
     with tempfile.TemporaryDirectory() as scratch:
         main(Path(scratch), arch, graphs)
+with tempfile.TemporaryDirectory() as scratch:
+    values_of_another_width(Path(scratch))

@@ -116,6 +116,19 @@ TEST_F(FlashAttentionOnGpu, HalvesApplyCausalAndNonCausalWindows) {
       }
 }
 
+TEST_F(FlashAttentionOnGpu, GraphsOfCudnnTakeValuesOfAnotherWidth) {
+  const auto architecture = gpu_architecture();
+  if (architecture != "sm_90" && !architecture.starts_with("sm_10"))
+    GTEST_SKIP() << "cuDNN has no kernel for them on " << architecture;
+  Resolved resolved("cudnn");
+  auto inputs = inputs_on_gpu({.groups = 4, .queries = 128, .keys = 128, .causal = true});
+  inputs.v = inputs.v.narrow(3, 0, 32).contiguous();
+  inputs.gradient = inputs.gradient.narrow(3, 0, 32).contiguous();
+  EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs),
+                       attention_by_formula(in_double(inputs))),
+            kBf16);
+}
+
 TEST_F(FlashAttentionOnGpu, PackedDocumentsEqualSeparateDocuments) {
   for (const char* kernel : {"auto", "flash", "efficient", "cudnn"})
     for (const bool causal : {true, false}) {

@@ -128,6 +128,15 @@ TEST_F(CudnnGraphs, PackedDocumentsHaveKernelsOnHopperAndBlackwell) {
   }
 }
 
+/// As in DeepSeek V3.
+TEST_F(CudnnGraphs, ValuesMayHaveAnotherWidthThanKeys) {
+  Form form = rows(2, 16, 16, 2048, 192);
+  form.value_width = 128;
+  const auto of = [&](int64_t width) { return Strides{2048 * 16 * width, width, 16 * width}; };
+  form.strides = {of(192), of(192), of(128), of(128), of(128)};
+  for (const auto& on : {hopper(), blackwell()}) EXPECT_GT(compiled(form, on), 0) << on.architecture;
+}
+
 /// The operands of joined projections are parts of wider rows.
 TEST_F(CudnnGraphs, OperandsMayBePartsOfWiderTensors) {
   Form form = rows(4, 32, 8, 1024, 64);

@@ -72,17 +72,16 @@ struct DocumentFlops {
   bool by_length;
 };
 
-/// `products`: of scores x head dimension. Where a kernel has windows, a window leaves no more than 2 window
-/// - 1 pairs per position. If that is the smaller number, each step has the same.
-DocumentFlops flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
-  const auto width = static_cast<double>(q.size(1) * q.size(3));
+/// Where a kernel has windows, a window leaves no more than 2 window - 1 pairs per position. If that is the
+/// smaller number, each step has the same.
+DocumentFlops flops_of(bool backward, const Tensor& q, const Tensor& v, const AttentionArgs& args) {
+  const double width = static_cast<double>(q.size(1)) * widths_of_products(backward, q, v);
   const auto positions = static_cast<double>(q.size(0) * q.size(2));
   const bool windowed = args.window != 0 && (q.is_cuda() || cpu::supports(q.scalar_type()));
   const double seen = windowed ? static_cast<double>(2 * args.window - 1) * positions
                                : std::numeric_limits<double>::infinity();
   const double pairs = std::min(args.segments.pairs, seen);
-  return {2 * static_cast<double>(products) * pairs * width / (args.causal ? 2 : 1),
-          args.segments.pairs <= seen};
+  return {2 * pairs * width / (args.causal ? 2 : 1), args.segments.pairs <= seen};
 }
 
 /// On a GPU one operator computes all documents, and its sizes do not show its FLOPs. On a CPU each document
@@ -95,17 +94,19 @@ void note_products(const DocumentFlops& made, bool on_gpu) {
 }
 
 /// Notes the FLOPs of a forward, and the FLOPs of its backward when autograd runs it.
-AttentionOut noted(AttentionOut result, const Tensor& q, const AttentionArgs& args, bool on_gpu) {
-  note_products(flops_of(2, q, args), on_gpu);
+AttentionOut noted(AttentionOut result, const Tensor& q, const Tensor& v, const AttentionArgs& args,
+                   bool on_gpu) {
+  note_products(flops_of(/*backward=*/false, q, v, args), on_gpu);
   if (result.out.requires_grad())
-    result.out.register_hook(
-        [made = flops_of(5, q, args), on_gpu](const Tensor&) { note_products(made, on_gpu); });
+    result.out.register_hook([made = flops_of(/*backward=*/true, q, v, args), on_gpu](const Tensor&) {
+      note_products(made, on_gpu);
+    });
   return result;
 }
 }  // namespace
 
-void note_flops_on_gpu(int64_t products, const Tensor& q, const AttentionArgs& args) {
-  note_products(flops_of(products, q, args), /*on_gpu=*/true);
+void note_flops_on_gpu(bool backward, const Tensor& q, const Tensor& v, const AttentionArgs& args) {
+  note_products(flops_of(backward, q, v, args), /*on_gpu=*/true);
 }
 
 AttentionOut forward_each(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
@@ -118,14 +119,14 @@ AttentionOut forward_each(const Tensor& q, const Tensor& k, const Tensor& v, con
     outs.push_back(std::move(out));
     lses.push_back(std::move(lse));
   }
-  return noted({together(std::move(outs), q.size(0)), together(std::move(lses), q.size(0))}, q, args,
+  return noted({together(std::move(outs), q.size(0)), together(std::move(lses), q.size(0))}, q, v, args,
                /*on_gpu=*/false);
 }
 
 std::array<Tensor, 3> backward_each(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& out, const Tensor& lse, const AttentionArgs& args,
                                     const BackwardOfOne& backward) {
-  note_products(flops_of(5, q, args), /*on_gpu=*/false);
+  note_products(flops_of(/*backward=*/true, q, v, args), /*on_gpu=*/false);
   const auto lengths = lengths_of(args.segments);
   std::array<Tensors, 6> parts;
   const std::array<Tensor, 6> wholes = {gradient, q, k, v, out, lse};
@@ -149,7 +150,8 @@ AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, co
     const auto [left, right] = window_of(args);
     const auto results = at::_flash_attention_forward(queries, keys, values, starts, starts, longest, longest,
                                                       0.0, args.causal, false, args.scale, left, right);
-    return noted({heads_of(std::get<0>(results), batch), heads_of(std::get<1>(results).t(), batch)}, q, args,
+    return noted({heads_of(std::get<0>(results), batch), heads_of(std::get<1>(results).t(), batch)}, q, v,
+                 args,
                  /*on_gpu=*/true);
   }
   const auto results = at::_efficient_attention_forward(
@@ -158,13 +160,13 @@ AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, co
   const PlacesOfLse places(args.segments, queries.size(0));
   return noted(
       {heads_of(std::get<0>(results).squeeze(0), batch), heads_of(places.take(std::get<1>(results)), batch)},
-      q, args, /*on_gpu=*/true);
+      q, v, args, /*on_gpu=*/true);
 }
 
 std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, const Tensor& q,
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args) {
-  note_flops_on_gpu(5, q, args);
+  note_flops_on_gpu(/*backward=*/true, q, v, args);
   const Tensor& starts = args.segments.cu_seqlens;
   const int64_t longest = args.segments.max_seqlen, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);

@@ -25,7 +25,6 @@ std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, co
                                       const Tensor& k, const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs& args);
 
-/// Notes the FLOPs of a kernel that computes all documents on a GPU. `products`: of scores x head dimension,
-/// 2 in a forward and 5 in a backward.
-void note_flops_on_gpu(int64_t products, const Tensor& q, const AttentionArgs& args);
+/// Notes the FLOPs of a kernel that computes all documents on a GPU, or of its backward.
+void note_flops_on_gpu(bool backward, const Tensor& q, const Tensor& v, const AttentionArgs& args);
 }  // namespace optrush::flash::documents

@@ -76,6 +76,7 @@ class FlashAttention final : public Plugin {
     if (!asks_for_cudnn() || flash::cudnn::built())
       offers.insert(offers.end(), {feature::segments, feature::window});
     const Traits halves = {.trace = Trace::aten, .capturable = true, .offers = offers};
+    if (asks_for_cudnn() && flash::cudnn::built()) offers.push_back(feature::value_width);
     offers.push_back(feature::lse);
     recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
                                         const AttentionArgs& args) { return attend(q, k, v, args); },
@@ -118,7 +119,7 @@ class FlashAttention final : public Plugin {
                                                args.scale, grouped),
               {}};
     }
-    if (args.lse || args.segments.defined() || windowed ||
+    if (args.lse || args.segments.defined() || windowed || v.size(3) != q.size(3) ||
         fused_->runs_own(lowered(q), lowered(k), lowered(v), args)) {
       auto result = fused_->forward(lowered(q), lowered(k), lowered(v), args);
       if (!args.lse) result.lse.reset();
@@ -190,7 +191,7 @@ class FlashAttention final : public Plugin {
   /// that claims a kernel must run it.
   std::unique_ptr<FusedKernel> found_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
                                             const AttentionArgs& args) {
-    const bool grouped = q.size(1) != k.size(1);
+    const bool grouped = q.size(1) != k.size(1), other_width = v.size(3) != k.size(3);
     std::string refusal;
     const auto choose = [&](const Tensor& keys, const Tensor& values) -> int64_t {
       refusal.clear();
@@ -202,11 +203,12 @@ class FlashAttention final : public Plugin {
         return 0;
       }
     };
-    int64_t choice = choose(k, v);
+    // LibTorch is not asked about values of another width: only graphs of cuDNN compute them.
+    int64_t choice = choose(k, other_width ? k : v);
     std::string why = kernel_ == "auto" ? "auto" : "as asked";
     if (kernel_ == "auto" && form_of(q) == at::kCUDA) {
       why = put_in_order();
-      choice = choose(k, v);
+      choice = choose(k, other_width ? k : v);
     }
     if (choice < 1 && grouped) {
       choice = choose(for_each_head(k, q.size(1)), for_each_head(v, q.size(1)));
@@ -223,13 +225,16 @@ class FlashAttention final : public Plugin {
     std::shared_ptr<flash::cudnn::Attention> graphs;
     if (asks_for_cudnn() && q.is_cuda())
       graphs = std::make_shared<flash::cudnn::Attention>(gpu_architecture());
-    const auto computed_by = [&](const AttentionArgs& some) {
-      return graphs && graphs->takes(k, some) ? "graphs of cuDNN" : "the kernel 'flash'";
-    };
-    if (args.segments.defined() && name == "cudnn")
-      run_->note(std::string("packed documents run ") + computed_by(args));
+    const bool by_graphs = graphs && graphs->takes(k, v, args);
+    if (other_width && q.is_cuda() && !by_graphs)
+      throw Error("no kernel of cuDNN has values of width " + std::to_string(v.size(3)) +
+                      " for keys of width " + std::to_string(k.size(3)) + " on " + gpu_architecture(),
+                  "remove flash_attention from the stack");
+    const std::string computed_by = by_graphs ? "graphs of cuDNN" : "the kernel 'flash'";
+    if (args.segments.defined() && name == "cudnn") run_->note("packed documents run " + computed_by);
     if (args.window != 0 && q.is_cuda() && name != "flash")
-      run_->note(std::string("layers with a sliding window run ") + computed_by(args));
+      run_->note("layers with a sliding window run " + computed_by);
+    if (other_width && by_graphs) run_->note("values of another width than keys run " + computed_by);
     return std::make_unique<FusedKernel>(
         form_of(q) == at::kCPU ? Kernel::cpu
         : name == "flash"      ? Kernel::flash

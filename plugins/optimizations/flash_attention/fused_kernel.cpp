@@ -35,11 +35,12 @@ void check_type_of_window(const Tensor& q) {
 }
 
 /// LibTorch counts the FLOPs of its own operators only.
-void note_attention(int64_t products, const Tensor& q, const Tensor& k, const AttentionArgs& args) {
+void note_attention(bool backward, const Tensor& q, const Tensor& k, const Tensor& v,
+                    const AttentionArgs& args) {
   if (args.segments.defined())
-    documents::note_flops_on_gpu(products, q, args);
+    documents::note_flops_on_gpu(backward, q, v, args);
   else
-    note_flops(flops_of_rows(products, q, k, args));
+    note_flops(flops_of_rows(backward, q, k, v, args));
 }
 
 /// Computed by FlashAttention, even if other layers run another kernel, because only FlashAttention has a
@@ -79,20 +80,21 @@ std::optional<Tensor> FusedKernel::window_mask(const Tensor& q, const Tensor& k,
 }
 
 /// A forecast runs operators of LibTorch: they have sizes without values.
-bool FusedKernel::runs_graphs(const Tensor& q, const Tensor& k, const AttentionArgs& args) const {
-  return graphs_ && !is_forecast(q) && graphs_->takes(k, args);
+bool FusedKernel::runs_graphs(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const AttentionArgs& args) const {
+  return graphs_ && !is_forecast(q) && graphs_->takes(k, v, args);
 }
 
 Differentiable FusedKernel::by_graphs(const AttentionArgs& args) const {
   const auto forward = [graphs = graphs_, args](const Tensors& inputs) -> Differentiable::Result {
     const Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
-    note_attention(2, q, k, args);
+    note_attention(/*backward=*/false, q, k, v, args);
     const AttentionOut made = graphs->forward(q, k, v, args);
     return {{made.out, made.lse}, {q, k, v, made.out, made.lse}};
   };
   const auto backward = [graphs = graphs_, args](const Tensors& saved, const Tensors& gradients) -> Tensors {
     if (!gradients[0].defined()) return {{}, {}, {}};
-    note_attention(5, saved[0], saved[1], args);
+    note_attention(/*backward=*/true, saved[0], saved[1], saved[2], args);
     const auto made = graphs->backward(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], args);
     return {made.begin(), made.end()};
   };
@@ -152,7 +154,7 @@ std::array<Tensor, 3> FusedKernel::backward(const Tensor& gradient, const Tensor
 AttentionOut FusedKernel::forward_of(const Tensor& q, const Tensor& k, const Tensor& v,
                                      const AttentionArgs& args) {
   check_width(q);
-  if (runs_graphs(q, k, args)) {
+  if (runs_graphs(q, k, v, args)) {
     const Tensors made = call(by_graphs(args), {q, k, v});
     return {made[0], made[1]};
   }
@@ -170,8 +172,8 @@ std::array<Tensor, 3> FusedKernel::backward_of(const Tensor& gradient, const Ten
                                                const Tensor& v, const Tensor& out, const Tensor& lse,
                                                const AttentionArgs& args) {
   check_width(q);
-  if (runs_graphs(q, k, args)) {
-    note_attention(5, q, k, args);
+  if (runs_graphs(q, k, v, args)) {
+    note_attention(/*backward=*/true, q, k, v, args);
     return graphs_->backward(gradient, q, k, v, out, lse, args);
   }
   if (!by_document(q, args)) {

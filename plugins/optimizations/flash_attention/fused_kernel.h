@@ -50,7 +50,7 @@ class FusedKernel {
                                        const Tensor& v, const Tensor& out, const Tensor& lse,
                                        const AttentionArgs&);
 
-  bool runs_graphs(const Tensor& q, const Tensor& k, const AttentionArgs&) const;
+  bool runs_graphs(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&) const;
   /// Inputs are q, k and v; outputs are out and lse.
   Differentiable by_graphs(const AttentionArgs&) const;
 

@@ -91,9 +91,10 @@ Form form_of(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionA
 Attention::Attention(std::string architecture) : architecture_(std::move(architecture)) {}
 Attention::~Attention() = default;
 
-bool Attention::takes(const Tensor& k, const AttentionArgs& args) const {
-  if (!args.segments.defined()) return args.has_window(k.size(2));
-  return architecture_ == "sm_90" || architecture_.starts_with("sm_10");
+bool Attention::takes(const Tensor& k, const Tensor& v, const AttentionArgs& args) const {
+  if (args.segments.defined() || v.size(3) != k.size(3))
+    return architecture_ == "sm_90" || architecture_.starts_with("sm_10");
+  return args.has_window(k.size(2));
 }
 
 void Attention::run(const Form& form, const std::map<Operand, Tensor>& tensors, const Tensor& starts) {

@@ -17,8 +17,9 @@ class Attention {
  public:
   explicit Attention(std::string architecture);  ///< "sm_90"
   ~Attention();
-  /// Whether a graph computes these inputs: a window, or documents from Hopper on, except on workstations.
-  bool takes(const Tensor& k, const AttentionArgs&) const;
+  /// Whether a graph computes what LibTorch's call of cuDNN does not: a window; and on Hopper and on
+  /// Blackwell of data centers documents, and values of another width than keys.
+  bool takes(const Tensor& k, const Tensor& v, const AttentionArgs&) const;
   /// {out, lse}; the lse in fp32.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
   /// {dq, dk, dv}. `out` and `lse` may include more keys than k.
