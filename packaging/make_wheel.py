@@ -25,6 +25,7 @@ TAG = "py3-none-linux_x86_64"
 # Debian's packages whose code is in the programs or whose headers are in the SDK.
 BUNDLED = ("libcli11-dev", "libfmt-dev", "libhwy-dev", "liblua5.4-dev", "libsodium-dev", "libspdlog-dev",
            "nlohmann-json3-dev")
+OF_THE_BUILD = ("torch", "cuda-toolkit", "nvidia-cudnn-frontend")  # Python packages that a chart does not need
 
 
 def output_of(*command):
@@ -93,7 +94,7 @@ def torch_requirement(build):
 
 
 def metadata(version, torch):
-    charts = [line for line in requirements("requirements") if not line.startswith(("torch", "cuda-toolkit"))]
+    charts = [line for line in requirements("requirements") if not line.startswith(OF_THE_BUILD)]
     lines = ["Metadata-Version: 2.1", "Name: optimization-rush", f"Version: {version}",
              "Summary: Measures what each training optimization really buys, on your hardware and your model",
              "License: Apache-2.0", "Requires-Python: >=3.10", f"Requires-Dist: torch=={torch}.*",
@@ -105,7 +106,14 @@ def metadata(version, torch):
     return "\n".join(lines) + "\n\n" + (ROOT / "README.md").read_text()
 
 
-def write_dist_info(site, version, torch):
+def licenses_of_headers(build):
+    """The licenses of cuDNN's graph interface, if the build has its headers."""
+    cache = (build / "CMakeCache.txt").read_text()
+    found = re.search(r"^OPTRUSH_CUDNN_FRONTEND_INCLUDE:PATH=(/.*)$", cache, re.MULTILINE)
+    return Path(found[1]).parent.glob("nvidia_cudnn_frontend-*.dist-info/licenses/*") if found else []
+
+
+def write_dist_info(site, version, torch, build):
     info = site / f"{PACKAGE}-{version}.dist-info"
     (info / "licenses").mkdir(parents=True)
     (info / "METADATA").write_text(metadata(version, torch))
@@ -114,6 +122,8 @@ def write_dist_info(site, version, torch):
     shutil.copy(ROOT / "LICENSE", info / "licenses")
     for name in BUNDLED:
         shutil.copy(f"/usr/share/doc/{name}/copyright", info / "licenses" / f"{name}.txt")
+    for file in licenses_of_headers(build):
+        shutil.copy(file, info / "licenses" / f"nvidia-cudnn-frontend-{file.name}")
 
 
 def make(build, out, cmake):
@@ -135,7 +145,7 @@ def make(build, out, cmake):
                  "cuda_version": built_with(build, "CUDA_VERSION"),
                  "glibc": needs["GLIBC"], "glibcxx": needs["GLIBCXX"], "cxxabi": needs["CXXABI"]}
         (package / "share/optrush/installation.json").write_text(json.dumps(facts, indent=1) + "\n")
-        write_dist_info(site, version, torch)
+        write_dist_info(site, version, torch, build)
         out.mkdir(parents=True, exist_ok=True)
         output_of(sys.executable, "-m", "wheel", "pack", site, "--dest-dir", out)
     wheel = out / f"{PACKAGE}-{version}-{TAG}.whl"

@@ -2,7 +2,7 @@
 -- stand-in computes nothing.
 --
 --   --arg documents=FILE    documents of several lengths
---   --arg values=yes        latent attention instead
+--   --arg only=graphs       models that only graphs of cuDNN compute
 local rush = require "optrush"
 
 local exp = rush.experiment {
@@ -14,11 +14,13 @@ local exp = rush.experiment {
   plugins = { "bf16_weights" },
 }
 
--- Values of another width than keys, as DeepSeek V3 has: FlashAttention has no kernel for them.
+-- Values of another width than keys, as in DeepSeek V3, and soft caps, as in Gemma 2: no other fused kernel has them.
 local latent = { kv_rank = 64, q_rank = 64, rope_dim = 16, value_dim = 16 }
-if rush.arg("values", "no") == "yes" then
+if rush.arg("only", "both") == "graphs" then
+  local cudnn = { kernel = "cudnn" }
   exp:grid { {
-    rush.rung("values", "flash_attention", { kernel = "cudnn" }, { model = { latent = latent, n_kv_heads = 4 } }),
+    rush.rung("values", "flash_attention", cudnn, { model = { latent = latent, n_kv_heads = 4 } }),
+    rush.rung("capped", "flash_attention", cudnn, { model = { attention_soft_cap = 30, window = 48 } }),
   } }
   exp:run { rounds = 1 }
   return

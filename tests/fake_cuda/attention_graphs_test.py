@@ -1,4 +1,4 @@
-"""Sliding windows, packed documents and latent attention with `kernel = "cudnn"` on the stand-in.
+"""Sliding windows, packed documents, latent attention and soft caps with `kernel = "cudnn"` on the stand-in.
 
 Graphs of cuDNN run in place of FlashAttention, count the same FLOPs, and get addresses on the device. cuDNN of the
 stand-in accepts every graph; the test `cudnn_graphs` asks the real one."""
@@ -23,22 +23,24 @@ def attention_of(trace):
     return {name: sum(name in line for line in lines) for name in ("cudnn graph of", "flash_fwd", "flash_bwd")}
 
 
-def values_of_another_width(folder):
-    """The plan runs LibTorch's operator of cuDNN, and the run a graph: both count the same FLOPs."""
-    words = (OPTRUSH, "run", HERE / "attention_graphs.lua", "--out", folder, "--arg", "values=yes")
+def models_of_graphs_only(folder):
+    """The plan runs operators of LibTorch, and the run a graph: both count the same FLOPs."""
+    words = (OPTRUSH, "run", HERE / "attention_graphs.lua", "--out", folder, "--arg", "only=graphs")
     ended = on_stand_in(folder / "counts", *words, trace=folder / "trace.%p")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert_no_faults(folder / "counts")
     report = folder / "attention_graphs/local"
-    run = results_of(report)["values"]
-    names = [variant["name"] for variant in json.loads((report / "variants.json").read_text())]
-    planned = json.loads((report / "plans.json").read_text())[names.index("values")]["costs"]["total"]
-    counted = run["costs"]["total"]
-    assert counted["noted_flops"] == planned["attention_flops"] > 0, (counted, planned)
-    assert counted["attention_flops"] == planned["noted_flops"] == 0, (counted, planned)
-    assert "values of another width than keys run graphs of cuDNN" in run["notes"], run["notes"]
+    results = results_of(report)
+    plans = dict(zip([variant["name"] for variant in json.loads((report / "variants.json").read_text())],
+                     json.loads((report / "plans.json").read_text())))
+    for name, what in (("values", "values of another width than keys"), ("capped", "soft caps of scores")):
+        counted, planned = results[name]["costs"]["total"], plans[name]["costs"]["total"]
+        assert counted["noted_flops"] == planned["attention_flops"] > 0, (name, counted, planned)
+        assert counted["attention_flops"] == planned["noted_flops"] == 0, (name, counted, planned)
+        assert f"{what} run graphs of cuDNN" in results[name]["notes"], results[name]["notes"]
     refused = on_stand_in(folder / "refused", *words, arch="sm_80")
-    assert "no kernel of cuDNN has values of width 16" in refused.stdout + refused.stderr, refused.stdout
+    for what in ("values of another width than keys", "soft caps of scores"):
+        assert f"cuDNN has no kernel with {what} on this GPU" in refused.stdout + refused.stderr, refused.stderr
 
 
 def main(folder, arch, graphs):
@@ -71,4 +73,4 @@ for arch, graphs in (("sm_90", {"window", "documents", "both", "recorded", "chec
     with tempfile.TemporaryDirectory() as scratch:
         main(Path(scratch), arch, graphs)
 with tempfile.TemporaryDirectory() as scratch:
-    values_of_another_width(Path(scratch))
+    models_of_graphs_only(Path(scratch))

@@ -1,5 +1,5 @@
-// Graphs of attention, chosen and compiled by the real cuDNN for a card that is described and not present. No kernel
-// runs, so no value is computed.
+// Graphs of attention, chosen and compiled by the real cuDNN for a card that is described and not present. No
+// kernel runs, so no value is computed.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -137,6 +137,19 @@ TEST_F(CudnnGraphs, ValuesMayHaveAnotherWidthThanKeys) {
   for (const auto& on : {hopper(), blackwell()}) EXPECT_GT(compiled(form, on), 0) << on.architecture;
 }
 
+/// As in Gemma 2. The mask follows the cap.
+TEST_F(CudnnGraphs, SoftCapsHaveKernelsOnHopperAndBlackwell) {
+  for (const int64_t window : {0, 512}) {
+    Form form = rows(2, 8, 4, 1024, 128);
+    form.soft_cap = 50;
+    form.window = window;
+    EXPECT_EQ(compiled(form, hopper()), workspace_on_hopper(form)) << window;
+    if (window != 0) {
+      EXPECT_GT(compiled(form, blackwell()), 0);
+    }
+  }
+}
+
 /// The operands of joined projections are parts of wider rows.
 TEST_F(CudnnGraphs, OperandsMayBePartsOfWiderTensors) {
   Form form = rows(4, 32, 8, 1024, 64);
@@ -157,6 +170,9 @@ TEST_F(CudnnGraphs, AFormWithoutAKernelIsRefusedWithTheReason) {
   Form wide = rows(4, 8, 2, 1024, 256);
   wide.window = 256;
   EXPECT_THAT(refusal(wide), is_error("internal", "less than or equal to 128", "kernel = \"flash\""));
+  Form capped = rows(2, 8, 4, 1024, 128);
+  capped.soft_cap = 50;
+  EXPECT_THAT(refusal(capped), is_error("internal", "cuDNN has no kernel", "kernel = \"flash\""));
   EXPECT_THAT(refusal(documents(16, 1024, 4096)), is_error("internal", "SM8X", "kernel = \"flash\""));
 }
 }  // namespace

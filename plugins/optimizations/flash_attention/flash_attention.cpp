@@ -76,7 +76,8 @@ class FlashAttention final : public Plugin {
     if (!asks_for_cudnn() || flash::cudnn::built())
       offers.insert(offers.end(), {feature::segments, feature::window});
     const Traits halves = {.trace = Trace::aten, .capturable = true, .offers = offers};
-    if (asks_for_cudnn() && flash::cudnn::built()) offers.push_back(feature::value_width);
+    if (asks_for_cudnn() && flash::cudnn::built())
+      offers.insert(offers.end(), {feature::value_width, feature::soft_cap});
     offers.push_back(feature::lse);
     recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
                                         const AttentionArgs& args) { return attend(q, k, v, args); },
@@ -105,6 +106,10 @@ class FlashAttention final : public Plugin {
     if (!fused_) fused_ = found_kernel(lowered(q), lowered(shared_k), lowered(shared_v), args);
     const Tensor k = as_the_kernel_takes_it(shared_k, q), v = as_the_kernel_takes_it(shared_v, q);
     const bool grouped = q.size(1) != k.size(1), windowed = args.has_window(q.size(2));
+    const bool by_graphs_only = args.soft_cap != 0 || v.size(3) != k.size(3);
+    if (by_graphs_only && tracing())
+      throw Error("graphs of cuDNN cannot be compiled",
+                  "remove 'compile' or 'flash_attention' from the stack");
     // Documents differ from batch to batch: a graph can read their positions, but not their lengths.
     const bool masked = tracing() ? args.segments.defined() || windowed : windowed && !windows_in_kernel(q);
     if (masked) {
@@ -119,7 +124,7 @@ class FlashAttention final : public Plugin {
                                                args.scale, grouped),
               {}};
     }
-    if (args.lse || args.segments.defined() || windowed || v.size(3) != q.size(3) ||
+    if (args.lse || args.segments.defined() || windowed || by_graphs_only ||
         fused_->runs_own(lowered(q), lowered(k), lowered(v), args)) {
       auto result = fused_->forward(lowered(q), lowered(k), lowered(v), args);
       if (!args.lse) result.lse.reset();
@@ -226,15 +231,12 @@ class FlashAttention final : public Plugin {
     if (asks_for_cudnn() && q.is_cuda())
       graphs = std::make_shared<flash::cudnn::Attention>(gpu_architecture());
     const bool by_graphs = graphs && graphs->takes(k, v, args);
-    if (other_width && q.is_cuda() && !by_graphs)
-      throw Error("no kernel of cuDNN has values of width " + std::to_string(v.size(3)) +
-                      " for keys of width " + std::to_string(k.size(3)) + " on " + gpu_architecture(),
-                  "remove flash_attention from the stack");
     const std::string computed_by = by_graphs ? "graphs of cuDNN" : "the kernel 'flash'";
     if (args.segments.defined() && name == "cudnn") run_->note("packed documents run " + computed_by);
     if (args.window != 0 && q.is_cuda() && name != "flash")
       run_->note("layers with a sliding window run " + computed_by);
     if (other_width && by_graphs) run_->note("values of another width than keys run " + computed_by);
+    if (args.soft_cap != 0 && by_graphs) run_->note("soft caps of scores run " + computed_by);
     return std::make_unique<FusedKernel>(
         form_of(q) == at::kCPU ? Kernel::cpu
         : name == "flash"      ? Kernel::flash
@@ -263,6 +265,6 @@ OPTRUSH_PLUGIN(FlashAttention, R"json({
             {"options": {"kernel": "cudnn"}, "with": ["mixed_precision"]}],
   "options": [
     {"name": "kernel", "type": "string", "default": "auto", "choices": ["auto", "flash", "efficient", "cudnn"],
-     "doc": "fused kernel; auto: cuDNN on Hopper, flash on Ampere, Ada and Blackwell workstations, otherwise LibTorch's choice; cudnn also for sliding windows and packed documents, which auto leaves to flash; a note of the run names it"}
+     "doc": "fused kernel; auto: cuDNN on Hopper, flash on Ampere, Ada and Blackwell workstations, otherwise LibTorch's choice; cudnn also for sliding windows and packed documents, which auto leaves to flash, for soft caps, and for values of another width than keys; a note of the run names it"}
   ]
 })json");

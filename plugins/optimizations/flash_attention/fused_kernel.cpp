@@ -34,6 +34,12 @@ void check_type_of_window(const Tensor& q) {
                 "stack mixed_precision or bf16_weights, or remove flash_attention from the stack");
 }
 
+void check_lse_has_derivative(const AttentionArgs& args) {
+  if (args.soft_cap != 0)
+    throw Error("the log-sum-exp of scores with a soft cap has no derivative in cuDNN's kernel",
+                "remove flash_attention from the stack");
+}
+
 /// LibTorch counts the FLOPs of its own operators only.
 void note_attention(bool backward, const Tensor& q, const Tensor& k, const Tensor& v,
                     const AttentionArgs& args) {
@@ -108,6 +114,15 @@ void FusedKernel::check_width(const Tensor& q) const {
         "use a head width that is a multiple of 8, or kernel = \"efficient\"");
 }
 
+void FusedKernel::check_taken(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const AttentionArgs& args) const {
+  if (is_forecast(q) || (args.soft_cap == 0 && v.size(3) == k.size(3))) return;
+  const std::string what = args.soft_cap == 0        ? "values of another width than keys"
+                           : args.segments.defined() ? "soft caps of scores in packed documents"
+                                                     : "soft caps of scores";
+  throw Error("cuDNN has no kernel with " + what + " on this GPU", "remove flash_attention from the stack");
+}
+
 bool FusedKernel::runs_own(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs args) const {
   args.segments = {};
   return kernel_ == Kernel::cpu && !tracing() && cpu::takes(q, k, v, args);
@@ -121,6 +136,7 @@ AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor
   AttentionOut made = forward_of(q, k, v, args);
   const bool derived = at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad());
   if (!args.lse || !derived || (runs_own(q, k, v, args) && !args.segments.defined())) return made;
+  check_lse_has_derivative(args);
   const Tensor mean = forward_of(q.detach(), k.detach(), k, args).out;
   const auto type = made.lse.scalar_type();
   const auto product = [&](const Tensor& queries, const Tensor& keys) {
@@ -138,6 +154,7 @@ std::array<Tensor, 3> FusedKernel::backward(const Tensor& gradient, const Tensor
     return cpu::backward(gradient, q, k, v, out, lse, lse_gradient, {args.scale, args.window});
   auto gradients = backward_of(gradient, q, k, v, out, lse, args);
   if (!lse_gradient.defined()) return gradients;
+  check_lse_has_derivative(args);
   const auto type = lse.scalar_type();
   const auto scaled = [&](const Tensor& factor, const Tensor& x) {
     return (factor.to(type).unsqueeze(-1) * x.to(type)).to(q.scalar_type());
@@ -158,6 +175,7 @@ AttentionOut FusedKernel::forward_of(const Tensor& q, const Tensor& k, const Ten
     const Tensors made = call(by_graphs(args), {q, k, v});
     return {made[0], made[1]};
   }
+  check_taken(q, k, v, args);
   if (!by_document(q, args)) {
     if (args.has_window(k.size(2)) && kernel_ != Kernel::cpu) return window_on_gpu(q, k, v, args);
     return forward_whole(q, k, v, args);

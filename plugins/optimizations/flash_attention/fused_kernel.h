@@ -45,6 +45,8 @@ class FusedKernel {
   std::array<Tensor, 3> backward_of(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& out, const Tensor& lse, const AttentionArgs&);
   void check_width(const Tensor& q) const;
+  /// Soft caps, and values of another width than keys, are computed by graphs only.
+  void check_taken(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&) const;
   AttentionOut forward_whole(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
   std::array<Tensor, 3> backward_whole(const Tensor& gradient, const Tensor& q, const Tensor& k,
                                        const Tensor& v, const Tensor& out, const Tensor& lse,

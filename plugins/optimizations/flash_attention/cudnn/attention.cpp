@@ -78,6 +78,7 @@ Form form_of(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionA
             .value_width = v.size(3),
             .causal = args.causal,
             .window = args.has_window(k.size(2)) ? args.window : 0,
+            .soft_cap = args.soft_cap,
             .scale = args.scale};
   if (!args.segments.defined()) return form;
   form.sequences = args.segments.cu_seqlens.numel() - 1;
@@ -92,7 +93,9 @@ Attention::Attention(std::string architecture) : architecture_(std::move(archite
 Attention::~Attention() = default;
 
 bool Attention::takes(const Tensor& k, const Tensor& v, const AttentionArgs& args) const {
-  if (args.segments.defined() || v.size(3) != k.size(3))
+  const bool capped = args.soft_cap != 0, documents = args.segments.defined();
+  if (capped && documents) return false;
+  if (capped || documents || v.size(3) != k.size(3))
     return architecture_ == "sm_90" || architecture_.starts_with("sm_10");
   return args.has_window(k.size(2));
 }

@@ -9,8 +9,8 @@
 #include "optrush/ops.h"
 
 namespace optrush::flash::cudnn {
-/// Attention by graphs of cuDNN, on a GPU, without autograd. They compute sliding windows and packed
-/// documents, which LibTorch's call of cuDNN does not. A graph is compiled at the first call of each form,
+/// Attention by graphs of cuDNN, on a GPU, without autograd. They compute what LibTorch's call of
+/// cuDNN does not (takes()). A graph is compiled at the first call of each form,
 /// which takes about a second. Documents have one form in a run, because the number of documents of a batch
 /// and the length of the longest are the same in every step (optrush/batch.h).
 class Attention {
@@ -18,7 +18,8 @@ class Attention {
   explicit Attention(std::string architecture);  ///< "sm_90"
   ~Attention();
   /// Whether a graph computes what LibTorch's call of cuDNN does not: a window; and on Hopper and on
-  /// Blackwell of data centers documents, and values of another width than keys.
+  /// Blackwell of data centers documents, soft caps of scores (not of documents), and values of another width
+  /// than keys.
   bool takes(const Tensor& k, const Tensor& v, const AttentionArgs&) const;
   /// {out, lse}; the lse in fp32.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);

@@ -1,5 +1,7 @@
 #include "cudnn/graph.h"
 
+#include <optional>
+
 #include "optrush/error.h"
 
 #ifdef OPTRUSH_HAS_CUDNN
@@ -30,6 +32,39 @@ void check(fe::error_t status) {
 
 using Sizes = std::vector<int64_t>;
 
+/// Soft cap and mask of scores. cuDNN calls these functions when it lays out the graph, so they are copied.
+class Cap {
+ public:
+  using Scores = std::shared_ptr<fe::graph::Graph>;
+  explicit Cap(const Form& form) : cap_(form.soft_cap), window_(form.window), causal_(form.causal) {}
+
+  Node forward(const Scores& graph, const Node& score) const {
+    *part_ = times(graph, score, 1 / cap_);
+    const Node capped = times(graph, graph->pointwise(*part_, mode(fe::PointwiseMode_t::TANH_FWD)), cap_);
+    const auto left = window_ != 0 ? std::optional(window_) : std::nullopt;
+    const auto right = causal_ ? std::optional<int64_t>(0) : std::nullopt;
+    if (!left && !right) return capped;
+    return fe::graph::attn::score_modifiers::sliding_window_mask(
+        graph, capped, fe::DiagonalAlignment_t::TOP_LEFT, left, right, 0, 0, nullptr, nullptr);
+  }
+  Node backward(const Scores& graph, const Node& gradient) const {
+    return graph->pointwise(gradient, *part_, mode(fe::PointwiseMode_t::TANH_BWD));
+  }
+
+ private:
+  static fe::graph::Pointwise_attributes mode(fe::PointwiseMode_t mode) {
+    return fe::graph::Pointwise_attributes().set_mode(mode);
+  }
+  static Node times(const Scores& graph, const Node& x, double factor) {
+    return graph->pointwise(x, graph->tensor(static_cast<float>(factor)), mode(fe::PointwiseMode_t::MUL));
+  }
+
+  double cap_;
+  int64_t window_;
+  bool causal_;
+  std::shared_ptr<Node> part_ = std::make_shared<Node>();  ///< score / cap, which the backward reads again
+};
+
 /// Adds the tensors of a form to a graph.
 class Builder {
  public:
@@ -38,6 +73,9 @@ class Builder {
   void forward() {
     auto attributes = fe::graph::SDPA_attributes().set_generate_stats(true);
     describe(attributes);
+    if (form_.soft_cap != 0)
+      attributes.set_score_mod(
+          [cap = Cap(form_)](const auto& graph, const Node& score) { return cap.forward(graph, score); });
     const auto [out, lse] = graph_.sdpa(given(Operand::q), given(Operand::k), given(Operand::v), attributes);
     result(out, Operand::out, form_.heads, form_.queries, form_.value_width);
     lay_out(lse, Operand::lse).set_output(true).set_data_type(fe::DataType_t::FLOAT);
@@ -46,6 +84,13 @@ class Builder {
   void backward() {
     auto attributes = fe::graph::SDPA_backward_attributes();
     describe(attributes);
+    if (form_.soft_cap != 0) {
+      const Cap cap(form_);
+      attributes
+          .set_score_mod([cap](const auto& graph, const Node& score) { return cap.forward(graph, score); })
+          .set_score_mod_bprop(
+              [cap](const auto& graph, const Node& gradient) { return cap.backward(graph, gradient); });
+    }
     if (form_.of_documents())
       attributes.set_max_total_seq_len_q(form_.positions).set_max_total_seq_len_kv(form_.positions);
     const Node lse = graph_.tensor({});
@@ -62,6 +107,7 @@ class Builder {
   template <class Attributes>
   void describe(Attributes& attributes) {
     attributes.set_name("attention").set_attn_scale(static_cast<float>(form_.scale));
+    if (form_.soft_cap != 0) return;  // the mask follows the cap
     if (form_.causal || form_.window != 0)
       attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
     if (form_.causal) attributes.set_diagonal_band_right_bound(0);

@@ -24,7 +24,8 @@ struct Form {
   int64_t sequences = 0;  ///< B: rows, or documents
   int64_t heads = 0, groups = 0, queries = 0, keys = 0, width = 0, value_width = 0;
   bool causal = true;
-  int64_t window = 0;  ///< as in AttentionArgs
+  int64_t window = 0;   ///< as in AttentionArgs
+  double soft_cap = 0;  ///< as in AttentionArgs; not for documents
   double scale = 1;
   /// Sum of the lengths of the documents; 0: sequences are rows. Documents follow one another in memory, and
   /// `queries` and `keys` are the length of the longest. Tensors `lengths` and `starts` describe them.
