@@ -22,7 +22,7 @@ struct Described {
 };
 
 /// What cuDNN asks of a card.
-Described described(const char* architecture, int processors, int shared_memory, int l2) {
+Described described_card(const char* architecture, int processors, int shared_memory, int l2) {
   const int version = std::stoi(std::string(architecture).substr(3)) * 10;
   return {architecture,
           {Json{{"cudaDeviceId", 0},
@@ -51,12 +51,12 @@ Described described(const char* architecture, int processors, int shared_memory,
                 {"warpSize", 32}}
                .dump()}};
 }
-Described hopper() { return described("sm_90", 132, 232448, 62914560); }
-Described blackwell() { return described("sm_100", 148, 232448, 132644864); }
-Described ampere() { return described("sm_80", 108, 166912, 41943040); }
+Described hopper() { return described_card("sm_90", 132, 232448, 62914560); }
+Described blackwell() { return described_card("sm_100", 148, 232448, 132644864); }
+Described ampere() { return described_card("sm_80", 108, 166912, 41943040); }
 
 /// Rows of tensors in the order (B, S, H, K), as the plugin passes them.
-Form rows(int64_t sequences, int64_t heads, int64_t groups, int64_t positions, int64_t width) {
+Form form_of_rows(int64_t sequences, int64_t heads, int64_t groups, int64_t positions, int64_t width) {
   Form form{.sequences = sequences,
             .heads = heads,
             .groups = groups,
@@ -71,8 +71,8 @@ Form rows(int64_t sequences, int64_t heads, int64_t groups, int64_t positions, i
 }
 
 /// Documents that fill four rows of `positions`.
-Form documents(int64_t count, int64_t longest, int64_t positions) {
-  Form form = rows(count, 32, 8, longest, 64);
+Form form_of_documents(int64_t count, int64_t longest, int64_t positions) {
+  Form form = form_of_rows(count, 32, 8, longest, 64);
   form.positions = 4 * positions;
   return form;
 }
@@ -100,19 +100,20 @@ int64_t workspace_on_hopper(const Form& form) {
 }
 
 TEST_F(CudnnGraphs, SlidingWindowsHaveKernels) {
-  for (Form form : {rows(4, 32, 8, 4096, 64), rows(2, 8, 8, 2048, 128), rows(4, 8, 4, 4096, 256)}) {
+  for (Form form : {form_of_rows(4, 32, 8, 4096, 64), form_of_rows(2, 8, 8, 2048, 128),
+                    form_of_rows(4, 8, 4, 4096, 256)}) {
     SCOPED_TRACE(form.width);
     form.window = 512;
     EXPECT_EQ(compiled(form, hopper()), workspace_on_hopper(form));
   }
-  Form form = rows(4, 32, 8, 4096, 64);
+  Form form = form_of_rows(4, 32, 8, 4096, 64);
   form.window = 512;
   EXPECT_GT(compiled(form, ampere()), 0);
   EXPECT_GT(compiled(form, blackwell()), 0);
 }
 
 TEST_F(CudnnGraphs, AWindowWithoutCausalityInFp16HasKernels) {
-  Form form = rows(2, 4, 4, 200, 32);
+  Form form = form_of_rows(2, 4, 4, 200, 32);
   form.window = 64;
   form.causal = false;
   form.type = at::kHalf;
@@ -120,7 +121,7 @@ TEST_F(CudnnGraphs, AWindowWithoutCausalityInFp16HasKernels) {
 }
 
 TEST_F(CudnnGraphs, PackedDocumentsHaveKernelsOnHopperAndBlackwell) {
-  Form form = documents(16, 4096, 4096);
+  Form form = form_of_documents(16, 4096, 4096);
   EXPECT_GT(compiled(form, blackwell()), 0);
   for (const int64_t window : {0, 512}) {
     form.window = window;
@@ -130,7 +131,7 @@ TEST_F(CudnnGraphs, PackedDocumentsHaveKernelsOnHopperAndBlackwell) {
 
 /// As in DeepSeek V3.
 TEST_F(CudnnGraphs, ValuesMayHaveAnotherWidthThanKeys) {
-  Form form = rows(2, 16, 16, 2048, 192);
+  Form form = form_of_rows(2, 16, 16, 2048, 192);
   form.value_width = 128;
   const auto of = [&](int64_t width) { return Strides{2048 * 16 * width, width, 16 * width}; };
   form.strides = {of(192), of(192), of(128), of(128), of(128)};
@@ -140,7 +141,7 @@ TEST_F(CudnnGraphs, ValuesMayHaveAnotherWidthThanKeys) {
 /// As in Gemma 2. The mask follows the cap.
 TEST_F(CudnnGraphs, SoftCapsHaveKernelsOnHopperAndBlackwell) {
   for (const int64_t window : {0, 512}) {
-    Form form = rows(2, 8, 4, 1024, 128);
+    Form form = form_of_rows(2, 8, 4, 1024, 128);
     form.soft_cap = 50;
     form.window = window;
     EXPECT_EQ(compiled(form, hopper()), workspace_on_hopper(form)) << window;
@@ -152,7 +153,7 @@ TEST_F(CudnnGraphs, SoftCapsHaveKernelsOnHopperAndBlackwell) {
 
 /// The operands of joined projections are parts of wider rows.
 TEST_F(CudnnGraphs, OperandsMayBePartsOfWiderTensors) {
-  Form form = rows(4, 32, 8, 1024, 64);
+  Form form = form_of_rows(4, 32, 8, 1024, 64);
   form.window = 256;
   for (Strides& strides : form.strides) {
     strides.position = 48 * 64;
@@ -167,13 +168,13 @@ TEST_F(CudnnGraphs, AFormWithoutAKernelIsRefusedWithTheReason) {
     const Described on = ampere();
     return error_of([&] { Graph(form, on.architecture, on.card); });
   };
-  Form wide = rows(4, 8, 2, 1024, 256);
+  Form wide = form_of_rows(4, 8, 2, 1024, 256);
   wide.window = 256;
   EXPECT_THAT(refusal(wide), is_error("internal", "less than or equal to 128", "kernel = \"flash\""));
-  Form capped = rows(2, 8, 4, 1024, 128);
+  Form capped = form_of_rows(2, 8, 4, 1024, 128);
   capped.soft_cap = 50;
   EXPECT_THAT(refusal(capped), is_error("internal", "cuDNN has no kernel", "kernel = \"flash\""));
-  EXPECT_THAT(refusal(documents(16, 1024, 4096)), is_error("internal", "SM8X", "kernel = \"flash\""));
+  EXPECT_THAT(refusal(form_of_documents(16, 1024, 4096)), is_error("internal", "SM8X", "kernel = \"flash\""));
 }
 }  // namespace
 }  // namespace optrush::testing
