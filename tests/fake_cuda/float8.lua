@@ -20,6 +20,12 @@ exp:grid { {
     plugins = { "fused_kernels", { "float8", { scales = "delayed" } },
       { "activation_checkpointing", { policy = "selective" } } },
   }),
+  rush.rung("selected", {
+    plugins = { "fused_kernels", { "float8", { scales = "delayed", linears = { "q_proj", "k_proj", "v_proj" } } } },
+  }),
+  rush.rung("recomputed", {
+    plugins = { "fused_kernels", { "float8", { scales = "delayed" } }, "activation_checkpointing" },
+  }),
   rush.rung("ranks", {
     plugins = { "fused_kernels", { "float8", { scales = "delayed" } }, "fsdp" },
     train = { world_size = 2, micro_batch = 1 },
