@@ -42,7 +42,7 @@ struct Kept {
     optimizer = master_adamw::make_optimizer(spec, shards, {});
   }
   /// `skip`: the step is skipped.
-  void step(int64_t seed, bool skip) {
+  void step(int64_t seed, bool skip, bool may_skip = true) {
     at::manual_seed(static_cast<uint64_t>(seed));
     const at::Device device = shards.front().data.device();
     for (Shard& shard : shards) {
@@ -51,10 +51,22 @@ struct Kept {
     }
     Update update{.lr = spec.lr};
     update.lr_tensor = at::full({}, spec.lr, at::TensorOptions(at::kFloat).device(device));
-    update.skip = at::full({}, skip ? 1.0 : 0.0, at::TensorOptions(at::kFloat).device(device));
+    if (may_skip) update.skip = at::full({}, skip ? 1.0 : 0.0, at::TensorOptions(at::kFloat).device(device));
     optimizer->step(shards, update);
   }
 };
+
+/// The noted largest value of each whole weight is that of the weight.
+void expect_noted_largest(const Kept& gpu) {
+  int64_t noted = 0;
+  for (const Shard& shard : gpu.shards) {
+    const Tensor parts = fused::noted_largest(shard.segments.front().param->leaf);
+    if (!parts.defined()) continue;
+    ++noted;
+    EXPECT_TRUE(at::equal(parts.max(), shard.data.abs().max().to(at::kFloat)));
+  }
+  EXPECT_GT(noted, 100);
+}
 
 void expect_equal_updates(bool packed) {
   Kept cpu(at::kCPU, packed), gpu(at::kCUDA, packed);
@@ -73,6 +85,15 @@ void expect_equal_updates(bool packed) {
     else
       EXPECT_TRUE(at::allclose(gpu.shards[i].data.cpu(), cpu.shards[i].data, 1e-5, 1e-6)) << i;
   }
+}
+
+TEST_F(PrecisionOnGpu, UpdateNotesTheLargestWeights) {
+  Kept gpu(at::kCUDA, /*packed=*/true);
+  for (const bool skip : {false, true}) {  // a step that is skipped, and one that may be, note nothing
+    gpu.step(1, skip, /*may_skip=*/skip);
+    if (!skip) expect_noted_largest(gpu);
+  }
+  EXPECT_FALSE(fused::noted_largest(gpu.params[1].leaf).defined());
 }
 
 TEST_F(PrecisionOnGpu, UpdateMatchesCpu) { expect_equal_updates(/*packed=*/false); }

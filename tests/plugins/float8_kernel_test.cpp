@@ -28,6 +28,9 @@ namespace rounded_glu_cu {
 namespace rounded_norm_cu {
 #include "fused_kernels/gpu/rounded_norm.cu"
 }
+namespace update_cu {
+#include "bf16_weights/gpu/update.cu"
+}
 }  // namespace
 
 #include "float8/scaled.h"
@@ -302,6 +305,55 @@ TEST(Float8Kernel, NormsIn8BitsHaveTheBitsOfTwoKernels) {
   expect_norm_of_two_kernels<Bf16, 1, 64, false, 16>(32, 512, 2);
   for (const float largest : {100.0F, 0.0F})
     expect_norm_of_two_kernels<float, 1, 32, true, 32>(16, 16, largest);
+}
+
+/// The update of bf16 weights notes the largest value of each weight that it writes, not of one that it
+/// skips.
+TEST(Float8Kernel, AnUpdateNotesTheLargestWeight) {
+  at::manual_seed(9);
+  const auto floats = [](const Tensor& tensor) { return tensor.mutable_data_ptr<float>(); };
+  const std::vector<int64_t> sizes = {8200, 77};  // two blocks, and numbers that fill no pack
+  optrush::Tensors gradients, masters, firsts, seconds, weights;
+  update_cu::Pieces all{};
+  int first_block = 0;
+  for (const int64_t size : sizes) {
+    gradients.push_back(at::randn({size}).to(at::kBFloat16));
+    masters.push_back(at::randn({size}));
+    firsts.push_back(at::zeros({size}));
+    seconds.push_back(at::zeros({size}));
+    weights.push_back(masters.back().to(at::kBFloat16));
+    all.pieces[all.count] = {gradients.back().const_data_ptr(),
+                             floats(masters.back()),
+                             floats(firsts.back()),
+                             floats(seconds.back()),
+                             reinterpret_cast<Bf16*>(weights.back().data_ptr()),
+                             size,
+                             1 - all.count,
+                             first_block};
+    ++all.count;
+    first_block += static_cast<int>((size + 8191) / 8192);
+  }
+  const Tensor steps = at::zeros({2}, at::kInt), of_shards = at::full({2, 4}, 5.0), lr = at::full({1}, 0.1);
+  auto* const shards = reinterpret_cast<update_cu::OfShard*>(of_shards.data_ptr());
+  const auto step = [&](const Tensor& skip) {
+    const float* const skips = skip.defined() ? skip.const_data_ptr<float>() : nullptr;
+    optrush::testing::launch(1, {64, 1, 1}, [&] {
+      update_cu::prepare(all, steps.mutable_data_ptr<int>(), shards, floats(lr), skips, 0.9, 0.95, 0.1, 3);
+    });
+    optrush::testing::launch(static_cast<unsigned int>(first_block), {256, 1, 1}, [&] {
+      update_cu::update<Bf16, true, true>(all, shards, skips, 0.9F, 0.95F, 1e-8F);
+    });
+  };
+  step(at::ones({1}));
+  EXPECT_EQ(of_shards.min().item<float>(), 5);
+  for (int again = 0; again < 2; ++again) {
+    step({});
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_TRUE(at::equal(weights[i], masters[i].to(at::kBFloat16)));
+      EXPECT_EQ(of_shards[1 - static_cast<int64_t>(i)][3].item<float>(),
+                weights[i].abs().max().item<float>());
+    }
+  }
 }
 
 optrush::fused::RoundingOffer offer_of(const Tensor& past) {
