@@ -186,7 +186,7 @@ class Replicas {
     Group& group = mesh_.group(mesh_.all());
     const Tensor sums = sums_on_host(shared);
     const auto i = first_difference(group, sums);
-    if (!i) return;
+    if (!i || !session_.computes()) return;
     throw Error(ErrorCode::wrong_result,
                 "the kept tensor '" + shared[static_cast<size_t>(*i)].name + "' differs between " +
                     who_differs(group, mesh_.world_rank(), sums, *i) +

@@ -227,10 +227,10 @@ void RunSetup::place() {
       stored =
           &adapters.try_emplace(there->folder, there->folder, storage_of(llama_of(spec()))).first->second;
     if (stored != nullptr) return times.time("values of the checkpoint", [&] { return stored->read(param); });
-    if (const auto* computed = param.init.target<FromParameter>(); computed != nullptr && draws_)
+    if (const auto* computed = param.init.target<FromParameter>(); computed != nullptr && computes_)
       return computed->make(full_value(*computed->source));
     return times.time("initial values",
-                      [&] { return draws_ ? initial_value(param, spec().train.seed) : no_value(param); });
+                      [&] { return computes_ ? initial_value(param, spec().train.seed) : no_value(param); });
   };
   const at::NoGradGuard no_grad;
   if (device_.is_cuda()) start_gpu();

@@ -26,16 +26,12 @@ class RunSetup final : public Session {
   /// Creates values, one parameter at a time: from the checkpoint, from (seed, name), or none in a forecast.
   /// Fires Event::materialized. Then resolves operators, creates the optimizer and fires Event::ready.
   void make_ready();
-  /// Sets parameters to zeros instead of random values, for a device that computes nothing.
-  void draw_no_values() { draws_ = false; }
 
  private:
   using Session::Session;
   void choose_units();
   void place();
   void start_gpu();
-
-  bool draws_ = true;
 };
 
 /// fp32, fp64, bf16.

@@ -34,6 +34,9 @@ class Session : public Run {
  public:
   ~Session() override;
 
+  /// For a device that computes nothing: parameters are zeros instead of random values.
+  void compute_nothing() { computes_ = false; }
+  bool computes() const { return computes_; }
   /// Called first in each step.
   void begin_step(int64_t step);
   /// Starts (true) or ends (false) the time in which update() is available, with this step's learning rate.
@@ -107,6 +110,7 @@ class Session : public Run {
   std::vector<std::vector<ReadyUnit>> ready_;  ///< units by chunk
   std::function<Tensor(const Tensor&)> loss_gradient_;
   std::function<void(Gradients&, Update&)> gradients_;
+  bool computes_ = true;
 
  private:
   RunLog log_;

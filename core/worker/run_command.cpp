@@ -73,7 +73,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   const auto session =
       parts.time("plugins loaded", [&] { return RunSetup::open(spec, catalogue, device, ranks); });
   for (const auto& [part, seconds] : parts.seconds()) session->log().setup_times().add(part, seconds);
-  if (is_stand_in(device_name(device))) session->draw_no_values();
+  if (is_stand_in(device_name(device))) session->compute_nothing();
   session->log().show_progress([&](const std::string& phase) {
     sink({{"event", "phase"}, {"name", phase}});
   });

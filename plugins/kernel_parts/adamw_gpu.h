@@ -20,7 +20,7 @@ struct ShardPiece {
 template <class Step>
 struct AdamWState {
   Step* steps;        ///< one a shard
-  float* factors;     ///< three a shard: scratch
+  float* factors;     ///< scratch: three a shard, and what the kernels add to them
   const float* lr;    ///< one number
   const float* skip;  ///< one number, not 0 if the step is skipped; null: never skipped
 };

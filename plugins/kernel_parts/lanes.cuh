@@ -137,15 +137,20 @@ __device__ inline W largest_of(const W (&numbers)[N]) {
   return largest;
 }
 
-/// The parts of a tensor's largest absolute value. Some of the blocks share a part.
-constexpr int kLargestParts = 512;
-
-/// `largest`: the largest absolute value that this thread wrote as T. Every thread of the block takes part.
+/// `largest`: the largest absolute value that this thread wrote as T. Raises a number that is not negative to the
+/// largest one of the block. Every thread of the block takes part.
 template <class T>
-__device__ inline void note_largest(float* __restrict__ parts, Wide<T> largest) {
+__device__ inline void raise_to(float* __restrict__ number, Wide<T> largest) {
   largest = block_max(largest);
   // Floats that are not negative have the same order as their bits.
   if (threadIdx.x == 0)
-    atomicMax(reinterpret_cast<int*>(parts) + blockIdx.x % kLargestParts,
-              __float_as_int(static_cast<float>(widen(narrow<T>(largest)))));
+    atomicMax(reinterpret_cast<int*>(number), __float_as_int(static_cast<float>(widen(narrow<T>(largest)))));
+}
+
+/// The parts of a tensor's largest absolute value. Some of the blocks share a part.
+constexpr int kLargestParts = 512;
+
+template <class T>
+__device__ inline void note_largest(float* __restrict__ parts, Wide<T> largest) {
+  raise_to<T>(parts + blockIdx.x % kLargestParts, largest);
 }

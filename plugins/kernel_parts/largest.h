@@ -12,7 +12,8 @@ constexpr int64_t kLargestParts = 512;
 /// Zeros (tensors * kLargestParts) in fp32 on the device of `like`. A kernel raises each to the largest value
 /// of its part.
 at::Tensor new_largest_parts(const at::Tensor& like, int64_t tensors = 1);
-/// Leaves the parts on the tensor; they are freed with it. A view or a copy of the tensor has none.
+/// Leaves the parts, any number of them, on the tensor; they are freed with it. A view or a copy of the
+/// tensor has none.
 void note_largest(const at::Tensor&, at::Tensor parts);
 /// The noted parts; undefined if there are none, or if the tensor has changed since. A kernel that writes to
 /// the tensor outside of ATen must call at::Tensor::unsafeGetTensorImpl()->bump_version(). With

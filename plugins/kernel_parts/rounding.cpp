@@ -64,6 +64,10 @@ void offer_rounding(at::TensorList outputs, RoundingOffer offer) {
         c10::make_intrusive<OfferedRounding>(shared, i, outputs.size(), outputs[i]._version()));
 }
 
+void withdraw_rounding(const at::Tensor& tensor) {
+  if (meta_of<OfferedRounding>(tensor) != nullptr) tensor.unsafeGetTensorImpl()->set_backend_meta(nullptr);
+}
+
 std::shared_ptr<const RoundingOffer> offered_rounding(at::TensorList outputs) {
   std::shared_ptr<const RoundingOffer> offer;
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -6,9 +6,10 @@
 #include <optional>
 
 /// Matrices that the GPU kernel which computes them writes in 8 bits, because only products in 8 bits read
-/// them. Their scale is known before. The linears offer it on their outputs, and a kernel that computes
-/// gradients, or the input of a further linear, may take it. Its result is then a tensor without numbers,
-/// which carries the matrix in 8 bits.
+/// them. Their scale is known before. The linears offer it on tensors from which these matrices are computed:
+/// on their outputs, for the outputs' gradients and for the input of a further linear, and on the input of a
+/// norm, for their own input. A kernel may take the offer. Its result is then a tensor without numbers, which
+/// carries the matrix in 8 bits.
 namespace optrush::fused {
 /// Scales that are known before a matrix is read. Undefined tensors: none.
 struct Delayed {
@@ -22,11 +23,11 @@ struct Rounding {
   bool both_ways = true;  ///< also the transpose
 };
 
-/// What linears of one input offer on their outputs.
+/// What linears offer on one tensor, or on several that are read together.
 struct RoundingOffer {
-  Rounding gradients;               ///< of all outputs beside each other
-  std::optional<Rounding> product;  ///< of the only tensor that is computed from the outputs, if it is known
-  at::Tensor unread;  ///< (1), of the outputs' type, NaN: the numbers of a tensor without numbers
+  std::optional<Rounding> gradients;  ///< of all these tensors beside each other
+  std::optional<Rounding> product;    ///< of the only tensor that is computed from them, if it is known
+  at::Tensor unread;  ///< (1), of that tensor's type, NaN: the numbers of a tensor without numbers
 };
 
 /// A matrix in 8 bits.
@@ -39,10 +40,11 @@ struct Rounded {
 /// Without values, for a kernel. The device is that of the scale.
 Rounded new_rounded(const Rounding&, int64_t rows, int64_t columns);
 
-/// Leaves an offer on the outputs of one call. It is gone when an output changes, and a copy has none.
-void offer_rounding(const at::TensorList outputs, RoundingOffer);
-/// The offer, if these tensors are all outputs of one call, in order; otherwise null.
-std::shared_ptr<const RoundingOffer> offered_rounding(at::TensorList outputs);
+/// Leaves an offer on these tensors. It is gone when one of them changes, and a copy has none.
+void offer_rounding(at::TensorList, RoundingOffer);
+void withdraw_rounding(const at::Tensor&);
+/// The offer, if it was left on exactly these tensors, in order; otherwise null.
+std::shared_ptr<const RoundingOffer> offered_rounding(at::TensorList);
 
 /// Tensors (.., C_i), whose numbers are columns of a matrix in 8 bits, side by side. Numbers that are read
 /// are NaN.

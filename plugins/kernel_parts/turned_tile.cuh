@@ -21,7 +21,7 @@ template <int mantissa>
 __device__ inline float factor_of(const float* __restrict__ parts, int part_count, int past,
                                   float* __restrict__ scale) {
   float largest = 0;
-  for (int part = static_cast<int>(threadIdx.x); part < part_count; part += kThreads)
+  for (int part = static_cast<int>(threadIdx.x); part < part_count; part += static_cast<int>(blockDim.x))
     largest = max(largest, parts[part]);
   largest = block_max(largest);
   const float factor = past && largest == 0 ? 1.0f : 1.0f / max(largest, kSmallest) * kLimit<mantissa>;
@@ -50,25 +50,35 @@ __device__ inline float saturated(float scaled, float x, float limit) {
   return scaled > limit ? limit : scaled < -limit ? -limit : scaled;
 }
 
-/// N neighbours of a matrix to `values` and, if `turns`, to (row, column) of the tile. With `past`, numbers may be
-/// beyond the range.
+/// N neighbours in 8 bits. With `past`, numbers may be beyond the range.
+template <int mantissa, int N>
+struct alignas(N) Bytes {
+  unsigned char numbers[N];
+  __device__ Bytes(const float (&some)[N], float factor, int past) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float scaled = __fmul_rn(some[i], factor);
+      numbers[i] = to_8_bits<mantissa>(past ? saturated(scaled, some[i], kLimit<mantissa>) : scaled);
+    }
+  }
+  __device__ void put(unsigned char* __restrict__ to) const {
+    if constexpr (N == 1)
+      *to = numbers[0];
+    else
+      *reinterpret_cast<typename MoveOf<N>::type*>(to) = *reinterpret_cast<const typename MoveOf<N>::type*>(numbers);
+  }
+};
+
+/// N neighbours of a matrix to `values` and, if `turns`, to (row, column) of the tile.
 template <int mantissa, bool turns, int N>
 __device__ inline void put_8_bits(const float (&some)[N], float factor, int past,
                                   unsigned char* __restrict__ values, unsigned int* tile, int row, int column) {
-  alignas(8) unsigned char out[N];
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const float scaled = __fmul_rn(some[i], factor);
-    out[i] = to_8_bits<mantissa>(past ? saturated(scaled, some[i], kLimit<mantissa>) : scaled);
-  }
-  if constexpr (N == 1)
-    *values = out[0];
-  else
-    *reinterpret_cast<typename MoveOf<N>::type*>(values) = *reinterpret_cast<const typename MoveOf<N>::type*>(out);
+  const Bytes<mantissa, N> out(some, factor, past);
+  out.put(values);
   if (!turns) return;
   unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
 #pragma unroll
-  for (int i = 0; i < N; ++i) bytes[(column + i) * kStride + row] = out[i];
+  for (int i = 0; i < N; ++i) bytes[(column + i) * kStride + row] = out.numbers[i];
 }
 
 /// Writes the columns of a block's tile as rows of the transpose.

@@ -6,7 +6,7 @@ local exp = rush.experiment {
   device = "cuda",
   model = rush.llama("tiny", { n_layers = 2, dim = 128, ffn_dim = 256, n_heads = 4, n_kv_heads = 4 }),
   data = rush.random(),
-  train = { micro_batch = 2, seq_len = 128, steps = 1, warmup = 1 },
+  train = { micro_batch = 2, seq_len = 128, steps = 1, warmup = 2 },
   plugins = { "bf16_weights" },
 }
 
@@ -19,6 +19,16 @@ exp:grid { {
   rush.rung("kept", {
     plugins = { "fused_kernels", { "float8", { scales = "delayed" } },
       { "activation_checkpointing", { policy = "selective" } } },
+  }),
+  rush.rung("selected", {
+    plugins = { "fused_kernels", { "float8", { scales = "delayed", linears = { "q_proj", "k_proj", "v_proj" } } } },
+  }),
+  rush.rung("recomputed", {
+    plugins = { "fused_kernels", { "float8", { scales = "delayed" } }, "activation_checkpointing" },
+  }),
+  rush.rung("ranks", {
+    plugins = { "fused_kernels", { "float8", { scales = "delayed" } }, "fsdp" },
+    train = { world_size = 2, micro_batch = 1 },
   }),
 } }
 exp:run { rounds = 1 }

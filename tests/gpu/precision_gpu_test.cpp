@@ -42,7 +42,7 @@ struct Kept {
     optimizer = master_adamw::make_optimizer(spec, shards, {});
   }
   /// `skip`: the step is skipped.
-  void step(int64_t seed, bool skip) {
+  void step(int64_t seed, bool skip, bool may_skip = true) {
     at::manual_seed(static_cast<uint64_t>(seed));
     const at::Device device = shards.front().data.device();
     for (Shard& shard : shards) {
@@ -51,10 +51,22 @@ struct Kept {
     }
     Update update{.lr = spec.lr};
     update.lr_tensor = at::full({}, spec.lr, at::TensorOptions(at::kFloat).device(device));
-    update.skip = at::full({}, skip ? 1.0 : 0.0, at::TensorOptions(at::kFloat).device(device));
+    if (may_skip) update.skip = at::full({}, skip ? 1.0 : 0.0, at::TensorOptions(at::kFloat).device(device));
     optimizer->step(shards, update);
   }
 };
+
+/// The noted largest value of each whole weight is that of the weight.
+void expect_noted_largest(const Kept& gpu) {
+  int64_t noted = 0;
+  for (const Shard& shard : gpu.shards) {
+    const Tensor parts = fused::noted_largest(shard.segments.front().param->leaf);
+    if (!parts.defined()) continue;
+    ++noted;
+    EXPECT_TRUE(at::equal(parts.max(), shard.data.abs().max().to(at::kFloat)));
+  }
+  EXPECT_GT(noted, 100);
+}
 
 void expect_equal_updates(bool packed) {
   Kept cpu(at::kCPU, packed), gpu(at::kCUDA, packed);
@@ -73,6 +85,15 @@ void expect_equal_updates(bool packed) {
     else
       EXPECT_TRUE(at::allclose(gpu.shards[i].data.cpu(), cpu.shards[i].data, 1e-5, 1e-6)) << i;
   }
+}
+
+TEST_F(PrecisionOnGpu, UpdateNotesTheLargestWeights) {
+  Kept gpu(at::kCUDA, /*packed=*/true);
+  for (const bool skip : {false, true}) {  // a step that is skipped, and one that may be, note nothing
+    gpu.step(1, skip, /*may_skip=*/skip);
+    if (!skip) expect_noted_largest(gpu);
+  }
+  EXPECT_FALSE(fused::noted_largest(gpu.params[1].leaf).defined());
 }
 
 TEST_F(PrecisionOnGpu, UpdateMatchesCpu) { expect_equal_updates(/*packed=*/false); }
@@ -127,37 +148,64 @@ TEST_F(PrecisionOnGpu, NotedLargestValueIsBitEqualToAComputedOne) {
   EXPECT_TRUE(at::equal(got.rows.scale, found.rows.scale));
 }
 
-/// What a gated unit writes in 8 bits is what it writes in bf16, quantized.
+at::TensorOptions on_gpu(at::ScalarType type) { return at::TensorOptions(type).device(at::kCUDA); }
+
+/// Scales of earlier steps, which are too small for some numbers.
+fused::Rounding rounding_to(at::ScalarType type) {
+  const Tensor past = at::zeros({16}, on_gpu(at::kFloat));
+  past[5].fill_(2);
+  return {type, {past, at::zeros({fused::kLargestParts}, past.options())}, true};
+}
+Tensor unread() { return at::full({1}, std::numeric_limits<double>::quiet_NaN(), on_gpu(at::kBFloat16)); }
+
+/// What a kernel wrote in 8 bits is what it writes in bf16, quantized.
+void expect_quantized(const Tensors& carriers, const Tensors& plain, const fused::Rounding& offered) {
+  const fused::Rounding own{offered.type, {offered.scale.past, at::zeros_like(offered.scale.seen)}, true};
+  const auto expected = float8::quantize_both_ways(plain, own.type, float8::Scaling::tensorwise, own.scale);
+  const auto got = fused::carried(carriers, offered);
+  ASSERT_NE(got, nullptr);
+  EXPECT_TRUE(at::equal(got->values.view(at::kByte), expected.rows.values.view(at::kByte)));
+  EXPECT_TRUE(at::equal(got->transposed.view(at::kByte), expected.columns.values.view(at::kByte)));
+  EXPECT_TRUE(at::equal(got->scale, expected.rows.scale));
+  EXPECT_TRUE(at::equal(offered.scale.seen.max(), own.scale.seen.max()));
+}
+
 TEST_F(PrecisionOnGpu, GatedUnitsIn8BitsAreBitEqualToQuantizedOnes) {
   at::manual_seed(6);
-  const auto bf16 = at::TensorOptions(at::kBFloat16).device(at::kCUDA), fp32 = bf16.dtype(at::kFloat);
-  const Tensor past = at::zeros({16}, fp32);
-  past[5].fill_(2);  // some numbers are larger
-  const auto rounding = [&](at::ScalarType type) -> fused::Rounding {
-    return {type, {past, at::zeros({fused::kLargestParts}, fp32)}, true};
-  };
-  const auto expect = [&](const Tensors& carriers, const Tensors& plain, const fused::Rounding& offered) {
-    const fused::Rounding own = rounding(offered.type);
-    const auto expected = float8::quantize_both_ways(plain, own.type, float8::Scaling::tensorwise, own.scale);
-    const auto got = fused::carried(carriers, offered);
-    ASSERT_NE(got, nullptr);
-    EXPECT_TRUE(at::equal(got->values.view(at::kByte), expected.rows.values.view(at::kByte)));
-    EXPECT_TRUE(at::equal(got->transposed.view(at::kByte), expected.columns.values.view(at::kByte)));
-    EXPECT_TRUE(at::equal(got->scale, expected.rows.scale));
-    EXPECT_TRUE(at::equal(offered.scale.seen.max(), own.scale.seen.max()));
-  };
   for (const auto& [rows, columns] : {std::pair(16, 16), {160, 272}, {1024, 1536}})
     for (const auto activation : {fused::Gate::silu, fused::Gate::gelu_tanh}) {
       const auto glu = activation == fused::Gate::silu ? fused::swiglu() : fused::geglu();
-      const Tensor gate = at::randn({rows, columns}, bf16), up = at::randn({rows, columns}, bf16),
-                   g = at::randn({rows, columns}, bf16);
+      const auto random = [rows, columns] { return at::randn({rows, columns}, on_gpu(at::kBFloat16)); };
+      const Tensor gate = random(), up = random(), g = random();
       const Tensors plain = glu->forward({gate, up}).outputs,
                     plain_gradients = glu->backward({gate, up}, {g});
-      const fused::RoundingOffer offer{rounding(at::kFloat8_e5m2), rounding(at::kFloat8_e4m3fn),
-                                       at::full({1}, std::numeric_limits<double>::quiet_NaN(), bf16)};
+      const fused::RoundingOffer offer{rounding_to(at::kFloat8_e5m2), rounding_to(at::kFloat8_e4m3fn),
+                                       unread()};
       fused::offer_rounding({gate, up}, offer);
-      expect(glu->forward({gate, up}).outputs, plain, *offer.product);
-      expect(glu->backward({gate, up}, {g}), plain_gradients, offer.gradients);
+      expect_quantized(glu->forward({gate, up}).outputs, plain, *offer.product);
+      expect_quantized(glu->backward({gate, up}, {g}), plain_gradients, *offer.gradients);
+    }
+}
+
+/// Widths with 32 rows a block and with 16, of a residual stream in bf16 and in fp32.
+TEST_F(PrecisionOnGpu, NormsIn8BitsAreBitEqualToQuantizedOnes) {
+  if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " has no 8-bit types";
+  at::manual_seed(7);
+  for (const auto& [rows, width] : {std::pair(16, 16), {80, 272}, {1040, 2048}, {272, 4096}, {144, 8192}})
+    for (const auto type : {at::kBFloat16, at::kFloat}) {
+      const auto random = [rows, width](auto of) { return at::randn({rows, width}, on_gpu(of)); };
+      const Tensor x = random(type), delta = random(at::kBFloat16),
+                   weight = at::rand({width}, on_gpu(at::kFloat));
+      const auto norm = fused::norm(1e-5, at::kBFloat16), add_norm = fused::add_norm(1e-5, at::kBFloat16);
+      const auto plain = norm->forward({x, weight}), added = add_norm->forward({x, delta, weight});
+      const fused::RoundingOffer offer{{}, rounding_to(at::kFloat8_e4m3fn), unread()};
+      fused::offer_rounding(x, offer);
+      expect_quantized({norm->forward({x, weight}).outputs[1]}, {plain.outputs[1]}, *offer.product);
+      offer.product->scale.seen.zero_();
+      const auto got = add_norm->forward({x, delta, weight});
+      expect_quantized({got.outputs[1]}, {added.outputs[1]}, *offer.product);
+      EXPECT_TRUE(at::equal(got.outputs[0], added.outputs[0]));
+      EXPECT_TRUE(at::equal(got.saved[1], added.saved[1]));
     }
 }
 

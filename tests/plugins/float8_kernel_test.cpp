@@ -19,8 +19,17 @@ namespace groups_cu {
 namespace glu_cu {
 #include "fused_kernels/gpu/glu.cu"
 }
+namespace norm_cu {
+#include "fused_kernels/gpu/norm.cu"
+}
 namespace rounded_glu_cu {
 #include "fused_kernels/gpu/rounded_glu.cu"
+}
+namespace rounded_norm_cu {
+#include "fused_kernels/gpu/rounded_norm.cu"
+}
+namespace update_cu {
+#include "bf16_weights/gpu/update.cu"
 }
 }  // namespace
 
@@ -180,7 +189,8 @@ using Bf16 = __nv_bfloat16;
 unsigned int tiles_of(const Tensor& x) {
   return static_cast<unsigned int>((x.size(0) + 63) / 64 * ((x.size(1) + 127) / 128));
 }
-rounded_glu_cu::Rounded place_of(const optrush::fused::Rounded& made, int64_t columns) {
+template <class Place>
+Place place_of(const optrush::fused::Rounded& made, int64_t columns) {
   const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
   const auto& [past, seen] = made.rounding.scale;
   return {past.const_data_ptr<float>(),
@@ -217,7 +227,7 @@ void expect_bits_of_two_kernels(int64_t rows, int64_t columns, float largest) {
         written, type, optrush::float8::Scaling::tensorwise, {past, at::zeros({float8_cu::kLargestParts})});
     const Rounding rounding{type, {past, at::zeros({float8_cu::kLargestParts})}, true};
     const auto made = optrush::fused::new_rounded(rounding, rows, std::ssize(written) * columns);
-    launch(place_of(made, columns));
+    launch(place_of<rounded_glu_cu::Rounded>(made, columns));
     EXPECT_TRUE(same_bytes(made.values, expected.rows.values));
     EXPECT_TRUE(same_bytes(made.transposed, expected.columns.values));
     EXPECT_TRUE(at::equal(made.scale, expected.rows.scale));
@@ -244,9 +254,111 @@ TEST(Float8Kernel, GatedUnitsIn8BitsHaveTheBitsOfTwoKernels) {
   }
 }
 
+/// A norm in `threads` threads, `steps` loads each; S: type of x, delta and their sum.
+template <class S, int steps, int threads, bool adds, int tile_rows>
+void expect_norm_of_two_kernels(int64_t rows, int64_t columns, float largest) {
+  SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns) + " in " + std::to_string(tile_rows));
+  constexpr double kEps = 1e-5;
+  constexpr bool kNarrow = std::is_same_v<S, Bf16>;
+  const auto random = [&] { return at::randn({rows, columns}).to(kNarrow ? at::kBFloat16 : at::kFloat); };
+  const Tensor x = random(), delta = random(), weight = at::rand({columns}), past = at::zeros({16});
+  past[3] = largest;
+  const auto to = [](const Tensor& tensor) { return reinterpret_cast<S*>(tensor.data_ptr()); };
+  const auto floats = [](const Tensor& tensor) { return tensor.mutable_data_ptr<float>(); };
+  const Tensor out = at::empty_like(x, at::kBFloat16), sum = at::empty_like(x), rstd = at::empty({rows});
+  const Place in_block{threads, 1, 1};
+  optrush::testing::launch(static_cast<unsigned int>(rows), in_block, [&] {
+    norm_cu::norm_forward<S, S, Bf16, 8, steps, threads, adds>(to(x), to(delta), floats(weight), to(sum),
+                                                               reinterpret_cast<Bf16*>(out.data_ptr()),
+                                                               floats(rstd), columns, kEps, nullptr);
+  });
+  const auto expected =
+      optrush::float8::quantize_both_ways(out, at::kFloat8_e4m3fn, optrush::float8::Scaling::tensorwise,
+                                          {past, at::zeros({float8_cu::kLargestParts})});
+  for (const bool turns : {true, false}) {
+    const optrush::fused::Rounding rounding{
+        at::kFloat8_e4m3fn, {past, at::zeros({float8_cu::kLargestParts})}, turns};
+    const auto made = optrush::fused::new_rounded(rounding, rows, columns);
+    auto place = place_of<rounded_norm_cu::Rounded>(
+        {rounding, made.values, turns ? made.transposed : at::empty({0}, at::kByte), made.scale}, columns);
+    const Tensor own_sum = at::empty_like(x), own_rstd = at::empty({rows});
+    const auto blocks = static_cast<unsigned int>((rows + tile_rows - 1) / tile_rows);
+    const auto run = [&](auto kernel) {
+      optrush::testing::launch(blocks, in_block, [&] {
+        kernel(to(x), to(delta), floats(weight), to(own_sum), floats(own_rstd), kEps, place);
+      });
+    };
+    run(turns ? rounded_norm_cu::rounded_norm<S, S, 8, steps, threads, adds, tile_rows, true>
+              : rounded_norm_cu::rounded_norm<S, S, 8, steps, threads, adds, tile_rows, false>);
+    EXPECT_TRUE(same_bytes(made.values, expected.rows.values));
+    EXPECT_TRUE(!turns || same_bytes(made.transposed, expected.columns.values));
+    EXPECT_TRUE(at::equal(made.scale, expected.rows.scale));
+    EXPECT_TRUE(!adds || same_bytes(own_sum, sum));
+    EXPECT_TRUE(same_bytes(own_rstd, rstd));
+    EXPECT_EQ(rounding.scale.seen.max().item<float>(), out.abs().max().item<float>());
+  }
+}
+
+TEST(Float8Kernel, NormsIn8BitsHaveTheBitsOfTwoKernels) {
+  at::manual_seed(8);
+  expect_norm_of_two_kernels<Bf16, 2, 32, true, 32>(48, 272, 0.5F);
+  expect_norm_of_two_kernels<Bf16, 1, 64, false, 16>(32, 512, 2);
+  for (const float largest : {100.0F, 0.0F})
+    expect_norm_of_two_kernels<float, 1, 32, true, 32>(16, 16, largest);
+}
+
+/// The update of bf16 weights notes the largest value of each weight that it writes, not of one that it
+/// skips.
+TEST(Float8Kernel, AnUpdateNotesTheLargestWeight) {
+  at::manual_seed(9);
+  const auto floats = [](const Tensor& tensor) { return tensor.mutable_data_ptr<float>(); };
+  const std::vector<int64_t> sizes = {8200, 77};  // two blocks, and numbers that fill no pack
+  optrush::Tensors gradients, masters, firsts, seconds, weights;
+  update_cu::Pieces all{};
+  int first_block = 0;
+  for (const int64_t size : sizes) {
+    gradients.push_back(at::randn({size}).to(at::kBFloat16));
+    masters.push_back(at::randn({size}));
+    firsts.push_back(at::zeros({size}));
+    seconds.push_back(at::zeros({size}));
+    weights.push_back(masters.back().to(at::kBFloat16));
+    all.pieces[all.count] = {gradients.back().const_data_ptr(),
+                             floats(masters.back()),
+                             floats(firsts.back()),
+                             floats(seconds.back()),
+                             reinterpret_cast<Bf16*>(weights.back().data_ptr()),
+                             size,
+                             1 - all.count,
+                             first_block};
+    ++all.count;
+    first_block += static_cast<int>((size + 8191) / 8192);
+  }
+  const Tensor steps = at::zeros({2}, at::kInt), of_shards = at::full({2, 4}, 5.0), lr = at::full({1}, 0.1);
+  auto* const shards = reinterpret_cast<update_cu::OfShard*>(of_shards.data_ptr());
+  const auto step = [&](const Tensor& skip) {
+    const float* const skips = skip.defined() ? skip.const_data_ptr<float>() : nullptr;
+    optrush::testing::launch(1, {64, 1, 1}, [&] {
+      update_cu::prepare(all, steps.mutable_data_ptr<int>(), shards, floats(lr), skips, 0.9, 0.95, 0.1, 3);
+    });
+    optrush::testing::launch(static_cast<unsigned int>(first_block), {256, 1, 1}, [&] {
+      update_cu::update<Bf16, true, true>(all, shards, skips, 0.9F, 0.95F, 1e-8F);
+    });
+  };
+  step(at::ones({1}));
+  EXPECT_EQ(of_shards.min().item<float>(), 5);
+  for (int again = 0; again < 2; ++again) {
+    step({});
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_TRUE(at::equal(weights[i], masters[i].to(at::kBFloat16)));
+      EXPECT_EQ(of_shards[1 - static_cast<int64_t>(i)][3].item<float>(),
+                weights[i].abs().max().item<float>());
+    }
+  }
+}
+
 optrush::fused::RoundingOffer offer_of(const Tensor& past) {
   const Tensor seen = at::zeros({float8_cu::kLargestParts});
-  return {{at::kFloat8_e5m2, {past, seen}, true},
+  return {optrush::fused::Rounding{at::kFloat8_e5m2, {past, seen}, true},
           {},
           at::full({1}, std::nanf(""), at::TensorOptions(at::kBFloat16))};
 }
@@ -266,13 +378,17 @@ TEST(Float8Kernel, AnOfferIsOfAllOutputsOfOneCallUntilTheyChange) {
   EXPECT_FALSE(offered(gate, of_another_call));
   up.add_(1);
   EXPECT_FALSE(offered(gate, up));
+  optrush::fused::offer_rounding(gate, offer_of(past));
+  EXPECT_NE(offered_rounding(gate), nullptr);
+  optrush::fused::withdraw_rounding(gate);
+  EXPECT_EQ(offered_rounding(gate), nullptr);
 }
 
 TEST(Float8Kernel, ATensorWithoutNumbersIsReadIn8BitsAlone) {
   using namespace optrush::fused;
   const Tensor past = at::ones({2, 16}), first = past.select(0, 0), second = past.select(0, 1);
   const RoundingOffer offer = offer_of(first);
-  const Rounding& rounding = offer.gradients;
+  const Rounding& rounding = *offer.gradients;
   const auto made = without_numbers(new_rounded(rounding, 48, 64), offer, {3, 16, 32}, 2);
   EXPECT_EQ(made.at(0).sizes(), at::IntArrayRef({3, 16, 32}));
   EXPECT_TRUE(made.at(0).isnan().all().item<bool>());

@@ -97,6 +97,13 @@ std::vector<Instance> every_kernel() {
           all.push_back({&gpu::rounded_glu_program(),
                          gpu::rounded_glu_name(direction, Type::bf16, lanes, activation, mantissa, turns),
                          lanes > 1});
+  for (const auto& [x, delta] :
+       {std::pair(Type::bf16, Type::bf16), {Type::fp32, Type::bf16}, {Type::fp32, Type::fp32}})
+    for (const bool adds : {false, true})
+      for (const auto& [width, rows] : {std::pair(kWidth, 32), {4 * kWidth, 16}})
+        for (const bool turns : {false, true})
+          all.push_back({&gpu::rounded_norm_program(),
+                         gpu::rounded_norm_name(x, delta, gpu::row_shape(8, width), adds, rows, turns)});
   for (const Type type : {Type::fp32, Type::bf16, Type::fp16})
     for (const int64_t lanes : {lanes_of(type), int64_t{1}}) {
       const auto& program = float8::gpu::program();

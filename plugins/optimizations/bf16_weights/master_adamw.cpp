@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "gpu/update.h"
+#include "kernel_parts/largest.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "optrush/optimizer.h"
@@ -49,11 +50,11 @@ class MasterAdamW final : public Optimizer {
       state_[shard.key()] = {static_cast<int32_t>(state_.size()), 0, master, at::zeros_like(master),
                              at::zeros_like(master)};
     }
-    if (shards.empty() || !shards.front().data.is_cuda()) return;
+    if (shards.empty() || form_of(shards.front().data) != at::kCUDA) return;
     const auto on_device = at::TensorOptions(shards.front().data.device());
     const auto count = static_cast<int64_t>(shards.size());
-    steps_ = at::zeros({count}, on_device.dtype(at::kInt));
-    factors_ = at::empty({count, 3}, on_device.dtype(at::kFloat));
+    if (shards.front().data.is_cuda()) steps_ = at::zeros({count}, on_device.dtype(at::kInt));
+    of_shards_ = at::empty({count, gpu::kNumbersOfShard}, on_device.dtype(at::kFloat));
   }
 
   void step(std::span<Shard> shards, const Update& update) override {
@@ -64,14 +65,16 @@ class MasterAdamW final : public Optimizer {
     if (all.empty()) return;
     const NotedKernel noted("master_adamw", bytes_moved(all), launches_of(all));
     const at::Device device = shards.front().data.device();
-    if (is_forecast(device)) return;
     if (device.is_cuda()) {
       step_on_gpu(all, update);
-    } else {
+    } else if (!is_forecast(device)) {
       step_on_cpu(all, update);
     }
     // Autograd does not see the write.
     for (const Updated& one : all) one.shard->data.unsafeGetTensorImpl()->bump_version();
+    // A step that may be skipped finds no largest values.
+    if (of_shards_.defined() && !update.skip.defined())
+      for (const Updated& one : all) note_largest_of(one);
   }
 
   std::vector<OptimizerState> state(const Shard& shard) override {
@@ -120,6 +123,15 @@ class MasterAdamW final : public Optimizer {
   }
   static constexpr size_t kGroups = 4;
 
+  /// Leaves the largest value that the GPU's kernel found on a weight that is a whole parameter.
+  void note_largest_of(const Updated& one) const {
+    const Tensor& leaf = one.shard->segments.front().param->leaf;
+    const Tensor& data = one.shard->data;
+    if (writes_weight(*one.shard) && one.shard->segments.size() == 1 && leaf.defined() &&
+        leaf.is_alias_of(data) && leaf.numel() == data.numel())
+      fused::note_largest(leaf, of_shards_[one.state->number].narrow(0, gpu::kNumbersOfShard - 1, 1));
+  }
+
   static double bytes_moved(const std::vector<Updated>& all) {
     double bytes = 0;
     for (const Updated& one : all)
@@ -159,7 +171,7 @@ class MasterAdamW final : public Optimizer {
     }
     const Tensor skip = update.skip.defined() ? update.skip.to(at::kFloat) : Tensor();
     const gpu::State state{.steps = steps_.mutable_data_ptr<int32_t>(),
-                           .factors = factors_.mutable_data_ptr<float>(),
+                           .factors = of_shards_.mutable_data_ptr<float>(),
                            .lr = update.lr_tensor.const_data_ptr<float>(),
                            .skip = skip.defined() ? skip.const_data_ptr<float>() : nullptr};
     for (size_t group = 0; group < kGroups; ++group) gpu::update(groups[group], types[group], state, rates());
@@ -167,7 +179,7 @@ class MasterAdamW final : public Optimizer {
 
   TrainSpec spec_;
   std::unordered_map<const void*, State> state_;
-  Tensor steps_, factors_;
+  Tensor steps_, of_shards_;  ///< on a GPU
 };
 }  // namespace
 

@@ -22,11 +22,13 @@
 #include <map>
 
 #include "kernel_parts/compute_capability.h"
+#include "kernel_parts/rounding.h"
 #include "linear_function.h"
 #include "linear_groups/groups.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 #include "past_scales.h"
+#include "readers.h"
 #include "selection.h"
 #include "switch_back.h"
 
@@ -70,21 +72,6 @@ void add_linears(const Unit& unit, std::vector<const Module*>& linears) {
   for (const auto& child : unit.children) add_linears(*child, linears);
 }
 
-/// The linear of each gated MLP that reads the product of gate and up, by the gate.
-void add_readers(const Unit& unit, std::map<const Module*, const Module*>& readers) {
-  std::vector<const Module*> linears;
-  for (const Module& module : unit.modules)
-    if (module.role == "linear") linears.push_back(&module);
-  if (unit.role == UnitRole::mlp && linears.size() == 3) readers[linears[0]] = linears[2];
-  for (const auto& child : unit.children) add_readers(*child, readers);
-}
-
-/// Whether all wraps of a slot are in these phases.
-bool wrapped_only_in(const SlotInfo& slot, std::initializer_list<Phase> phases) {
-  return std::ranges::all_of(
-      slot.wraps(), [&](const Edit& edit) { return std::ranges::find(phases, edit.phase) != phases.end(); });
-}
-
 class Float8 final : public Plugin {
  public:
   void apply(optrush::Recipe& recipe, const Options& options) override {
@@ -99,6 +86,10 @@ class Float8 final : public Plugin {
       recipe.keep("largest values", [this] { return past_.largest(); });
       recipe.on(Event::step_begin, Phase::base, [this](Run& run) { past_.begin_step(run); });
       recipe.on(Event::step_end, Phase::base, [this](Run& run) { past_.end_step(run); });
+      recipe.ops.add_norm.wrap(
+          Phase::base,
+          [this](Ops::AddNorm::Fn inner, const Module& norm) { return with_offer(std::move(inner), norm); },
+          {.trace = Trace::aten, .capturable = true});
     }
     recipe.ops.linear.replace_each([this](const Module& module) { return replacement(module); },
                                    {.trace = Trace::pair, .capturable = true});
@@ -122,6 +113,8 @@ class Float8 final : public Plugin {
     StepWeights weights;
     Differentiable pair;
     PartsOfInput parts;
+    ScalesOfInput scales;
+    bool trains = false;
   };
   struct Place {
     Group* group = nullptr;
@@ -138,15 +131,14 @@ class Float8 final : public Plugin {
     std::vector<bool> trained;
     for (size_t i = 0; i < linears.size(); ++i) {
       const Param* param = linears[i]->params.at(0);
-      trains_ = trains_ || param->trainable;
+      group.trains = group.trains || param->trainable;
       group.params.push_back(param);
       trained.push_back(param->trainable);
       places_[linears[i]] = {&group, i};
     }
-    const ScalesOfInput scales =
-        delayed_ ? ScalesOfInput{&past_, numbers_.at(linears.front()), after_outputs(linears)}
-                 : ScalesOfInput();
-    group.pair = make_linear_function(formats_, &group.weights, std::move(trained), scales);
+    if (delayed_) group.scales = {&past_, numbers_.at(linears.front()), after_outputs(linears)};
+    trains_ = trains_ || group.trains;
+    group.pair = make_linear_function(formats_, &group.weights, std::move(trained), group.scales);
   }
 
   /// Numbers the inputs of all linears of the model, so that a tensor has the same number on each rank.
@@ -157,33 +149,44 @@ class Float8 final : public Plugin {
     past_.make(kTensorsOfInput * std::ssize(linears), run);
   }
 
-  /// A plugin that edits the MLP or the linears may read their outputs, or the product. A plugin that keeps
-  /// outputs for a recomputation may copy them, and parts of a product are other tensors.
-  void find_readers(const optrush::Recipe& recipe, const Run& run) {
-    const auto& ops = recipe.ops;
-    const bool outputs =
-        !ops.mlp.edited() && wrapped_only_in(ops.linear, {Phase::tensor, Phase::checkpoint}) &&
-        wrapped_only_in(ops.swiglu, {Phase::checkpoint}) && wrapped_only_in(ops.geglu, {Phase::checkpoint});
-    if (!outputs) return;
-    for (const auto& unit : run.units()) add_readers(*unit, readers_);
-    product_read_once_ =
-        ops.linear.wraps().empty() && ops.swiglu.wraps().empty() && ops.geglu.wraps().empty();
+  AfterOutputs after_outputs(const LinearGroup& linears) const {
+    const Module* reader = readers_.after(*linears.front());
+    if (reader == nullptr || linears.size() != 2) return {};
+    AfterOutputs after{.read_once = true, .product_both_ways = reader->params.at(0)->trainable};
+    if (readers_.product_read_once() && selection_.has(*reader) && fits(*reader))
+      after.product = numbers_.at(reader);
+    return after;
   }
 
-  AfterOutputs after_outputs(const LinearGroup& linears) const {
-    const auto found = readers_.find(linears.front());
-    if (found == readers_.end() || linears.size() != 2) return {};
-    const Module& reader = *found->second;
-    AfterOutputs after{.read_once = true, .product_both_ways = reader.params.at(0)->trainable};
-    if (product_read_once_ && selection_.has(reader) && fits(reader)) after.product = numbers_.at(&reader);
-    return after;
+  /// Offers on the input of a norm that its result is written in 8 bits, if only linears in fp8 read it.
+  Ops::AddNorm::Fn with_offer(Ops::AddNorm::Fn inner, const Module& norm) {
+    const Group* group = group_of(readers_.of_norm(norm));
+    if (group == nullptr) return inner;
+    return
+        [this, group, inner = std::move(inner)](const Tensor& x, const Tensor& delta, const NormArgs& args) {
+          if (!switch_back_.is_past(run_->step())) offer_input(x, group->scales, group->trains);
+          auto out = inner(x, delta, args);
+          fused::withdraw_rounding(x);  // x may be the input of the next norm
+          return out;
+        };
+  }
+
+  /// The group that has all these linears and no other; null if there is none.
+  const Group* group_of(const LinearGroup& linears) const {
+    const Group* group = nullptr;
+    for (const Module* linear : linears) {
+      const auto found = places_.find(linear);
+      if (found == places_.end() || found->second.group->params.size() != linears.size()) return nullptr;
+      group = found->second.group;
+    }
+    return group;
   }
 
   void find_groups(const optrush::Recipe& recipe, Run& run) {
     run_ = &run;
     if (delayed_) {
       number_inputs(run);
-      find_readers(recipe, run);
+      readers_ = Readers(recipe, run);
     }
     for (LinearGroup linears : linear_groups(run.units())) {
       std::erase_if(linears,
@@ -262,9 +265,8 @@ class Float8 final : public Plugin {
   Formats formats_;
   bool delayed_ = false;
   PastScales past_;
-  std::map<const Module*, int64_t> numbers_;        ///< in past_
-  std::map<const Module*, const Module*> readers_;  ///< of the product, by the gate
-  bool product_read_once_ = false;
+  std::map<const Module*, int64_t> numbers_;  ///< in past_
+  Readers readers_;
   Selection selection_;
   SwitchBack switch_back_;
   Run* run_ = nullptr;

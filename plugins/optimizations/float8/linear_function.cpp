@@ -81,9 +81,9 @@ struct Linears {
 void Linears::offer(const Tensors& outputs) const {
   if (!scales.after.read_once || !scales.of_gradients().past.defined()) return;
   fused::RoundingOffer offer{
-      {formats.gradients, scales.of_gradients(), any_trained()}, {}, scales.past->unread()};
+      fused::Rounding{formats.gradients, scales.of_gradients(), any_trained()}, {}, scales.past->unread()};
   if (const auto product = scales.after.product)
-    offer.product = {kValues, scales.past->of(*product), scales.after.product_both_ways};
+    offer.product = fused::Rounding{kValues, scales.past->of(*product), scales.after.product_both_ways};
   fused::offer_rounding(outputs, std::move(offer));
 }
 
@@ -146,6 +146,11 @@ Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const 
   return made;
 }
 }  // namespace
+
+void offer_input(const Tensor& from, const ScalesOfInput& scales, bool trained) {
+  if (!scales.of_x().past.defined()) return;
+  fused::offer_rounding(from, {{}, fused::Rounding{kValues, scales.of_x(), trained}, scales.past->unread()});
+}
 
 Differentiable make_linear_function(Formats formats, StepWeights* weights, std::vector<bool> trained,
                                     ScalesOfInput scales) {

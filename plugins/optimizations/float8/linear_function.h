@@ -60,6 +60,10 @@ struct ScalesOfInput {
   Delayed of_gradients() const { return past == nullptr ? Delayed() : past->of(first + 1); }
 };
 
+/// Offers on `from` that the kernel which computes x from it writes x in 8 bits (kernel_parts/rounding.h). x
+/// must have no other readers than the linears of these scales. `trained`: whether one of them is.
+void offer_input(const Tensor& from, const ScalesOfInput&, bool trained);
+
 /// x W_iᵀ for linears of one input, with every product in fp8: inputs x (.., K) and W_i (N_i, K) in bf16 or
 /// fp32; the outputs (.., N_i) are in bf16. x is quantized once for all, and the W_i and the outputs'
 /// gradients as one matrix each, so that the gradient of x is one product. x and W_i are e4m3; the outputs'

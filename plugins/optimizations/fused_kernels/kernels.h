@@ -71,7 +71,7 @@ struct GluBackward {
   float* largest = nullptr;  ///< as above, of the gate's gradient, then of up's
 };
 
-/// A matrix (rows, columns) in 8 bits, as gpu/rounded_glu.cu has it, with the same layout.
+/// A matrix (rows, columns) in 8 bits, as gpu/rounded.cuh has it, with the same layout.
 struct RoundedMatrix {
   const float* past;
   float* seen;
@@ -106,6 +106,11 @@ void norm_forward(const NormForward&);
 int64_t norm_backward_blocks(const NormBackward&);
 void norm_backward(const NormBackward&, void* weight_parts, int64_t blocks, void* weight_gradient,
                    Type weight_type);
+/// Whether rounded_norm supports these: addresses of 16 bytes, and rows that fit the memory of a block.
+bool rounds(const NormForward&);
+/// The result in e4m3 in place of `out`, which is not read. The numbers of rows and of columns are multiples
+/// of 16.
+void rounded_norm(const NormForward&, const RoundedMatrix& to);
 void rotate(const Rotate&);
 void glu_forward(const GluForward&);
 void glu_backward(const GluBackward&);

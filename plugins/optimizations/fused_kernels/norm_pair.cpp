@@ -11,6 +11,7 @@
 #include "optrush/forecast.h"
 #include "optrush/shard.h"
 #include "pairs.h"
+#include "rounded_parts.h"
 
 namespace optrush::fused {
 namespace {
@@ -30,6 +31,15 @@ struct Normed {
   at::ScalarType delta_type;  ///< that the kernel took
 };
 
+/// What linears in 8 bits that read the result offer for it; null if they do not, or if there is no such
+/// kernel.
+std::shared_ptr<const RoundingOffer> offer_for_result(const Tensor& x, at::ScalarType result) {
+  const bool fits = form_of(x) == at::kCUDA && x.scalar_type() != at::kDouble && result == at::kBFloat16;
+  if (!fits || !fits_8_bits(x)) return nullptr;
+  const auto offer = offered_rounding(x);
+  return offer != nullptr && offer->product ? offer : nullptr;
+}
+
 /// Without delta `sum` is x.
 Normed norm_forward(const std::string& op, const Tensor& x_given, const Tensor& delta_given,
                     const Tensor& weight, double eps, Low low, Largest largest) {
@@ -39,28 +49,40 @@ Normed norm_forward(const std::string& op, const Tensor& x_given, const Tensor& 
   const int64_t width = x.size(-1), rows = width == 0 ? 0 : x.numel() / width;
   const auto one_a_row = x.sizes().slice(0, static_cast<size_t>(x.dim() - 1));
   Normed normed{.sum = delta.defined() ? at::empty_like(x) : x_given,
-                .out = at::empty(x.sizes(), x.options().dtype(result)),
                 .rstd = at::empty(one_a_row, x.options().dtype(wide_type(x))),
                 .delta_type = (delta.defined() ? delta : x).scalar_type()};
+  NormForward p{.x_type = type_of(x, op),
+                .delta_type = type_of(delta.defined() ? delta : x, op),
+                .x = x.const_data_ptr(),
+                .delta = delta.defined() ? delta.const_data_ptr() : nullptr,
+                .weight = wide_weight.const_data_ptr(),
+                .sum = delta.defined() ? normed.sum.data_ptr() : nullptr,
+                .rstd = normed.rstd.data_ptr(),
+                .rows = rows,
+                .width = width,
+                .eps = eps};
+  const auto bytes = [&](const Tensor& out, const Tensor& turned) {
+    return bytes_of(
+        {x, delta, wide_weight, delta.defined() ? normed.sum : Tensor(), normed.rstd, out, turned});
+  };
+  if (const auto offer = offer_for_result(x_given, result); offer != nullptr && gpu::rounds(p)) {
+    const Rounded made = new_rounded(*offer->product, rows, width);
+    normed.out = without_numbers(made, *offer, x.sizes(), 1).front();
+    const NotedKernel kernel(op + "_rounded", bytes(made.values, made.transposed));
+    if (is_forecast(x)) return normed;
+    const c10::DeviceGuard guard(x.device());
+    gpu::rounded_norm(p, place_of(made, width));
+    return normed;
+  }
+  normed.out = at::empty(x.sizes(), x.options().dtype(result));
   const Tensor parts = largest_parts(normed.out, largest);
   if (parts.defined()) note_largest(normed.out, parts);
-  const NormForward p{.x_type = type_of(x, op),
-                      .delta_type = type_of(delta.defined() ? delta : x, op),
-                      .out_type = type_of(normed.out, op),
-                      .x = x.const_data_ptr(),
-                      .delta = delta.defined() ? delta.const_data_ptr() : nullptr,
-                      .weight = wide_weight.const_data_ptr(),
-                      .sum = delta.defined() ? normed.sum.data_ptr() : nullptr,
-                      .out = normed.out.data_ptr(),
-                      .rstd = normed.rstd.data_ptr(),
-                      .rows = rows,
-                      .width = width,
-                      .eps = eps,
-                      .stream = worth_streaming({delta.defined() ? normed.sum : Tensor(), normed.out},
-                                                width * static_cast<int64_t>(normed.out.element_size())),
-                      .largest = address_of(parts)};
-  const NotedKernel kernel(op, bytes_of({x, delta, wide_weight, delta.defined() ? normed.sum : Tensor(),
-                                         normed.out, normed.rstd}));
+  p.out_type = type_of(normed.out, op);
+  p.out = normed.out.data_ptr();
+  p.stream = worth_streaming({delta.defined() ? normed.sum : Tensor(), normed.out},
+                             width * static_cast<int64_t>(normed.out.element_size()));
+  p.largest = address_of(parts);
+  const NotedKernel kernel(op, bytes(normed.out, {}));
   if (is_forecast(x)) return normed;
   if (x.is_cuda()) {
     const c10::DeviceGuard guard(x.device());

@@ -5,20 +5,15 @@
 #include <string>
 #include <utility>
 
-#include "kernel_parts/rounding.h"
 #include "kernel_parts/tensors.h"
 #include "optrush/forecast.h"
+#include "rounded_parts.h"
 
 namespace optrush::fused {
 namespace {
-/// Rows of the transpose have whole vectors of 8 bits.
-constexpr int64_t kMultiple = 16;
-
 std::shared_ptr<const RoundingOffer> offer_for(const Tensor& gate, const Tensor& up) {
-  if (form_of(gate) != at::kCUDA || gate.scalar_type() != at::kBFloat16) return nullptr;
-  const int64_t columns = gate.size(-1), rows = columns == 0 ? 0 : gate.numel() / columns;
-  if (rows == 0 || rows % kMultiple != 0 || columns % kMultiple != 0) return nullptr;
-  return offered_rounding(Tensors{gate, up});
+  const bool fits = form_of(gate) == at::kCUDA && gate.scalar_type() == at::kBFloat16 && fits_8_bits(gate);
+  return fits ? offered_rounding(Tensors{gate, up}) : nullptr;
 }
 
 /// Launches over (rows, columns) of the gate; the matrix may have more columns.
@@ -31,24 +26,13 @@ Rounded write_rounded(const char* name, Gate activation, const Rounding& roundin
   const NotedKernel kernel(name, bytes_of({gate, up, gradient, made.values, made.transposed}));
   if (is_forecast(gate)) return made;
   const c10::DeviceGuard guard(gate.device());
-  const auto bytes = [](const Tensor& of) {
-    return of.defined() ? static_cast<uint8_t*>(of.data_ptr()) : nullptr;
-  };
   gpu::rounded_glu({.type = type_of(gate, name),
                     .activation = activation,
                     .gate = gate.const_data_ptr(),
                     .up = up.const_data_ptr(),
                     .out_gradient = gradient.defined() ? gradient.const_data_ptr() : nullptr,
                     .mantissa = rounding.type == at::kFloat8_e5m2 ? 2 : 3,
-                    .to = {.past = rounding.scale.past.const_data_ptr<float>(),
-                           .seen = rounding.scale.seen.mutable_data_ptr<float>(),
-                           .values = bytes(made.values),
-                           .transposed = bytes(made.transposed),
-                           .scale = made.scale.mutable_data_ptr<float>(),
-                           .past_count = rounding.scale.past.numel(),
-                           .rows = rows,
-                           .columns = columns,
-                           .all_columns = tensors * columns}});
+                    .to = place_of(made, columns)});
   return made;
 }
 }  // namespace
@@ -63,9 +47,9 @@ Tensor rounded_product(Gate activation, const Tensor& gate, const Tensor& up) {
 
 Tensors rounded_gradients(Gate activation, const Tensor& gate, const Tensor& up, const Tensor& gradient) {
   const auto offer = offer_for(gate, up);
-  if (offer == nullptr) return {};
+  if (offer == nullptr || !offer->gradients) return {};
   const char* name = activation == Gate::silu ? "swiglu_backward_rounded" : "geglu_backward_rounded";
-  Rounded made = write_rounded(name, activation, offer->gradients, 2, gate, up, gradient);
+  Rounded made = write_rounded(name, activation, *offer->gradients, 2, gate, up, gradient);
   return without_numbers(std::move(made), *offer, gate.sizes(), 2);
 }
 }  // namespace optrush::fused

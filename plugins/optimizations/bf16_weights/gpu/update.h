@@ -9,6 +9,8 @@
 namespace optrush::master_adamw::gpu {
 using Piece = fused::gpu::ShardPiece<master_adamw::Piece>;
 using State = fused::gpu::AdamWState<int32_t>;  ///< steps are counted here
+/// Of State::factors; the last one is the largest absolute value of the shard's weight.
+constexpr int64_t kNumbersOfShard = 4;
 
 /// Pieces whose gradients have the same type. Either all of them have a weight, or none has.
 void update(std::span<const Piece>, Type gradient, const State&, const fused::AdamWRates&);

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "gpu/programs.h"
+#include "kernel_parts/compute_capability.h"
 #include "kernel_parts/gpu_instance.h"
 #include "kernels.h"
 
@@ -38,6 +39,47 @@ void gpu::norm_forward(const NormForward& p) {
   const auto name = norm_forward_name(p.x_type, p.delta_type, p.out_type, shape, p.delta != nullptr);
   norm_program().kernel(name).launch({.blocks = {p.rows, 1, 1}, .threads = {shape.threads, 1, 1}}, p.x,
                                      p.delta, p.weight, p.sum, p.out, p.rstd, p.width, p.eps, p.largest);
+}
+
+namespace {
+/// Numbers in 16 bytes of bf16, to which a result is rounded first.
+constexpr int64_t kLanesIn8Bits = 8;
+
+/// The rows of a block, and their bytes in shared memory: see gpu/rounded_norm.cu.
+struct RowsIn8Bits {
+  int64_t rows, bytes;
+  explicit RowsIn8Bits(int64_t width) : rows(32), bytes(rows * (width + 4)) {
+    // Three such blocks of 32 rows, which fill the sectors of the transpose, or of 16 rows share a
+    // multiprocessor.
+    constexpr int64_t kThird = 74 << 10;
+    if (bytes <= kThird) return;
+    rows = 16;
+    bytes = rows * (width + 4);
+  }
+  /// In what a block may ask for, besides 1 KiB for the other memory of the kernel.
+  bool fit() const {
+    const int capability = compute_capability(), major = capability / 10;
+    return bytes <= ((major == 9 || major == 10 ? 226 : 98) << 10);
+  }
+};
+}  // namespace
+
+bool gpu::rounds(const NormForward& p) {
+  return lanes({p.x_type, p.delta_type, Type::bf16}, p.width, {p.x, p.delta, p.weight, p.sum}) ==
+             kLanesIn8Bits &&
+         RowsIn8Bits(p.width).fit();
+}
+
+void gpu::rounded_norm(const NormForward& p, const RoundedMatrix& to) {
+  const RowShape shape = row_shape(kLanesIn8Bits, p.width);
+  const RowsIn8Bits in_block(p.width);
+  const bool turns = to.transposed != nullptr;
+  rounded_norm_program()
+      .kernel(rounded_norm_name(p.x_type, p.delta_type, shape, p.delta != nullptr, in_block.rows, turns))
+      .launch({.blocks = {(to.rows + in_block.rows - 1) / in_block.rows, 1, 1},
+               .threads = {shape.threads, 1, 1},
+               .shared = turns ? in_block.bytes : 0},
+              p.x, p.delta, p.weight, p.sum, p.rstd, p.eps, to);
 }
 
 int64_t gpu::norm_backward_blocks(const NormBackward& p) {

@@ -1,56 +1,20 @@
 // RMSNorm and residual + RMSNorm (arXiv:1910.07467): a row stays in the registers of one block of `threads`, N
 // neighbours a load, `steps` loads a thread. S, D, O: types of x, of delta, of the result.
 #include "lanes.cuh"
+#include "norm_row.cuh"
 
 template <class S, class D, class O, int N, int steps, int threads, bool adds>
 __global__ void __launch_bounds__(threads, 1)
     norm_forward(const S* __restrict__ x, const D* __restrict__ delta, const Wide<S>* __restrict__ weight,
                  S* __restrict__ sum, O* __restrict__ out, Wide<S>* __restrict__ rstd, long long width, double eps,
                  float* __restrict__ largest) {
-  using W = Wide<S>;
-  const long long row = blockIdx.x * width;
-  Pack<S, N> given[steps];
-  Pack<D, N> deltas[adds ? steps : 1];
-  Pack<W, N> weights[steps];
-#pragma unroll
-  for (int step = 0; step < steps; ++step) {  // all loads start before the thread waits for the first one
-    const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
-    if (column >= width) continue;
-    given[step] = Pack<S, N>::at(x + row + column);
-    if constexpr (adds) deltas[step] = Pack<D, N>::at(delta + row + column);
-    weights[step] = Pack<W, N>::at(weight + column);
-  }
-  W values[steps][N];
-  W squares = 0;
-#pragma unroll
-  for (int step = 0; step < steps; ++step) {
-    const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
-    if (column >= width) continue;
-    given[step].unpack(values[step]);
-    if constexpr (adds) {
-      Wide<D> added[N];
-      deltas[step].unpack(added);
-#pragma unroll
-      for (int i = 0; i < N; ++i) values[step][i] = widen(narrow<S>(values[step][i] + added[i]));
-      store(sum + row + column, values[step]);
-    }
-#pragma unroll
-    for (int i = 0; i < N; ++i) squares += values[step][i] * values[step][i];
-  }
-  const W scale = W(1) / sqrt(block_sum(squares) / static_cast<W>(width) + static_cast<W>(eps));
-  if (threadIdx.x == 0) rstd[blockIdx.x] = scale;
   Wide<O> most = 0;
-#pragma unroll
-  for (int step = 0; step < steps; ++step) {
-    const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
-    if (column >= width) continue;
-    W factors[N];
-    weights[step].unpack(factors);
-#pragma unroll
-    for (int i = 0; i < N; ++i) factors[i] *= values[step][i] * scale;
-    store(out + row + column, factors);
-    most = max(most, largest_of(factors));
-  }
+  O* __restrict__ const row = out + blockIdx.x * width;
+  norm_row<N, steps, threads, adds>(x, delta, weight, sum, rstd, blockIdx.x, width, eps,
+                                    [&](int column, const Wide<S>(&normed)[N]) {
+                                      store(row + column, normed);
+                                      most = max(most, largest_of(normed));
+                                    });
   if (largest != nullptr) note_largest<O>(largest, most);
 }
 

@@ -5,21 +5,26 @@
 #include "glu_cu.h"
 #include "kernel_parts/gpu_instance.h"
 #include "norm_cu.h"
+#include "norm_row_cuh.h"
 #include "rotate_cu.h"
+#include "rounded_cuh.h"
 #include "rounded_glu_cu.h"
+#include "rounded_norm_cu.h"
 #include "units_cuh.h"
 
 namespace optrush::fused {
 namespace {
-GpuSource source_of_units(const char* file, const char* text) {
+/// With the headers of this folder.
+GpuSource source_here(const char* file, const char* text) {
   GpuSource source = gpu::source(file, text);
-  source.headers.emplace("units.cuh", kUnitsCuh);
+  source.headers.insert(
+      {{"norm_row.cuh", kNormRowCuh}, {"rounded.cuh", kRoundedCuh}, {"units.cuh", kUnitsCuh}});
   return source;
 }
 }  // namespace
 
 const GpuProgram& gpu::norm_program() {
-  static const GpuProgram program(source("norm.cu", kNormCu));
+  static const GpuProgram program(source_here("norm.cu", kNormCu));
   return program;
 }
 const GpuProgram& gpu::rotate_program() {
@@ -27,11 +32,16 @@ const GpuProgram& gpu::rotate_program() {
   return program;
 }
 const GpuProgram& gpu::glu_program() {
-  static const GpuProgram program(source_of_units("glu.cu", kGluCu));
+  static const GpuProgram program(source_here("glu.cu", kGluCu));
   return program;
 }
 const GpuProgram& gpu::rounded_glu_program() {
-  static const GpuProgram program(source_of_units("rounded_glu.cu", kRoundedGluCu));
+  static const GpuProgram program(source_here("rounded_glu.cu", kRoundedGluCu));
+  return program;
+}
+
+const GpuProgram& gpu::rounded_norm_program() {
+  static const GpuProgram program(source_here("rounded_norm.cu", kRoundedNormCu));
   return program;
 }
 
@@ -48,6 +58,10 @@ std::string gpu::norm_forward_name(Type x, Type delta, Type out, const RowShape&
 std::string gpu::norm_backward_name(Type x, Type delta, Type out, const RowShape& shape, bool adds,
                                     bool lowers) {
   return instance("norm_backward", x, delta, out, shape.lanes, shape.steps, shape.threads, adds, lowers);
+}
+std::string gpu::rounded_norm_name(Type x, Type delta, const RowShape& shape, bool adds, int64_t tile_rows,
+                                   bool turns) {
+  return instance("rounded_norm", x, delta, shape.lanes, shape.steps, shape.threads, adds, tile_rows, turns);
 }
 std::string gpu::sum_weight_parts_name(Type x, Type weight) {
   return instance("sum_weight_parts", x == Type::fp64 ? Type::fp64 : Type::fp32, weight, kPartColumns,

@@ -5,27 +5,8 @@
 #include "sigmoid.cuh"
 #include "to_8_bits.cuh"
 #include "turned_tile.cuh"
+#include "rounded.cuh"
 #include "units.cuh"
-
-/// A matrix (rows, columns). Its parts of earlier largest values give the scale. `seen` is raised to the largest values
-/// of this matrix. The rows of `values` are all_columns apart; `transposed` is (columns, rows).
-struct Rounded {
-  const float* past;
-  float* seen;
-  unsigned char *values, *transposed;
-  float* scale;
-  long long past_count, rows, columns, all_columns;
-};
-
-/// Returns the largest absolute value, as T.
-template <class T, int mantissa, bool turns, int N>
-__device__ inline float put_rounded(float (&some)[N], float factor, unsigned char* __restrict__ values,
-                                    unsigned int* tile, int row, int column) {
-#pragma unroll
-  for (int i = 0; i < N; ++i) some[i] = widen(narrow<T>(some[i]));
-  put_8_bits<mantissa, turns>(some, factor, 1, values, tile, row, column);
-  return largest_of(some);
-}
 
 template <class T, int N, bool kGelu, int mantissa, bool turns>
 __global__ void rounded_glu_forward(const T* __restrict__ gate, const T* __restrict__ up, Rounded to) {
