@@ -43,34 +43,37 @@ def models_of_graphs_only(folder):
         assert f"cuDNN has no kernel with {what} on this GPU" in refused.stdout + refused.stderr, refused.stderr
 
 
-def main(folder, arch, graphs):
-    """`graphs`: the combinations that run graphs of cuDNN."""
+def main(folder, arch, of_graphs, of_flash):
+    """`of_graphs`: the combinations with cuDNN that run its graphs; `of_flash`: those that run FlashAttention."""
+    names = (*of_graphs, *of_flash)
+    only = [word for name in names for word in ("--only", f"{name} + *")]
     write_documents(folder / "documents.jsonl")
     ended = on_stand_in(folder / "counts", OPTRUSH, "run", HERE / "attention_graphs.lua", "--out", folder, "--arg",
-                        f"documents={folder / 'documents.jsonl'}", arch=arch, trace=folder / "trace.%p")
+                        f"documents={folder / 'documents.jsonl'}", *only, arch=arch, trace=folder / "trace.%p")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert_no_faults(folder / "counts")
     results = results_of(folder / "attention_graphs/local")
     traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
               for command, trace in traces_of(folder) if "-r1/spec.json" in command}
-    for name in ("window", "documents", "both", "recorded", "checkpointed"):
+    for name in names:
         by = {kernel: attention_of(traces[f"{name}-{kernel}"]) for kernel in ("flash", "cudnn")}
         # A checkpoint computes the forward again.
         calls = STEPS * LAYERS * (3 if name == "checkpointed" else 2)
         assert by["flash"]["cudnn graph of"] == 0 and by["flash"]["flash_fwd"] > 0, by
-        if name in graphs:
+        if name in of_graphs:
             assert by["cudnn"] == {"cudnn graph of": calls, "flash_fwd": 0, "flash_bwd": 0}, (name, by)
         else:
             assert by["cudnn"]["cudnn graph of"] == 0 and by["cudnn"]["flash_fwd"] > 0, (name, by)
         counted = [results[f"{name} + {kernel}"]["flops_per_token"] for kernel in ("flash", "cudnn")]
         assert counted[0] == counted[1], (name, counted)
         by_graphs = "graphs of cuDNN" in " ".join(results[f"{name} + cudnn"]["notes"])
-        assert by_graphs == (name in graphs), results[f"{name} + cudnn"]["notes"]
+        assert by_graphs == (name in of_graphs), results[f"{name} + cudnn"]["notes"]
 
 
-for arch, graphs in (("sm_90", {"window", "documents", "both", "recorded", "checkpointed"}),
-                     ("sm_80", {"window", "recorded", "checkpointed"})):
+CASES = (("sm_90", ("window", "documents", "both", "recorded", "checkpointed"), ()),
+         ("sm_80", ("window",), ("documents",)))
+for case in CASES:
     with tempfile.TemporaryDirectory() as scratch:
-        main(Path(scratch), arch, graphs)
+        main(Path(scratch), *case)
 with tempfile.TemporaryDirectory() as scratch:
     models_of_graphs_only(Path(scratch))
