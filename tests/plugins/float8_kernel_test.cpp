@@ -40,6 +40,10 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.nbytes() == b.nbytes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+unsigned int tiles_of(int64_t rows, int64_t columns, int64_t tile_rows) {
+  return static_cast<unsigned int>((rows + tile_rows - 1) / tile_rows * ((columns + 127) / 128));
+}
+
 template <class T, int N, int mantissa>
 void expect_operators_bits(const Tensor& x, at::ScalarType type) {
   const int64_t rows = x.size(0), columns = x.size(1);
@@ -50,7 +54,7 @@ void expect_operators_bits(const Tensor& x, at::ScalarType type) {
                turned = at::empty_like(expected.columns.values);
   const Tensor alone = at::empty_like(values), again = at::empty_like(turned);
   const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
-  const auto tiles = static_cast<unsigned int>((rows + 63) / 64 * ((columns + 127) / 128));
+  const auto tiles = tiles_of(rows, columns, float8_cu::kTileRows);
   const Place threads{float8_cu::kThreads, 1, 1};
   optrush::testing::launch(kParts, threads, [&] {
     float8_cu::largest_parts<T, N>(numbers<T>(x), parts.mutable_data_ptr<float>(), x.numel());
@@ -111,7 +115,7 @@ TEST(Float8Kernel, ConcatenatedMatricesEqualOneMatrix) {
       float8_cu::largest_parts<float, 4>(numbers<float>(x), parts.mutable_data_ptr<float>() + at, x.numel());
     });
   for (const Tensor& x : {left, right}) {
-    const auto tiles = static_cast<unsigned int>((kRows + 63) / 64 * ((x.size(1) + 127) / 128));
+    const auto tiles = tiles_of(kRows, x.size(1), float8_cu::kTileRows);
     optrush::testing::launch(tiles, {float8_cu::kThreads, 1, 1}, [&] {
       float8_cu::quantize<float, 4, 2, true>(numbers<float>(x), parts.const_data_ptr<float>(), 2, 0, nullptr,
                                              static_cast<unsigned char*>(values.data_ptr()) + column,
@@ -142,7 +146,7 @@ void expect_delayed_bits(const Tensor& x, const Tensor& past, at::ScalarType typ
                                                             optrush::float8::Delayed{past, of_operators});
   const Tensor values = at::empty_like(expected.rows.values), scale = at::empty({1, 1});
   const Tensor turned = at::empty_like(expected.columns.values);
-  const auto tiles = static_cast<unsigned int>((rows + 63) / 64 * ((columns + 127) / 128));
+  const auto tiles = tiles_of(rows, columns, float8_cu::kTileRows);
   optrush::testing::launch(tiles, {float8_cu::kThreads, 1, 1}, [&] {
     float8_cu::quantize<T, N, mantissa, true>(
         numbers<T>(x), past.const_data_ptr<float>(), static_cast<int>(past.numel()), 1,
@@ -177,9 +181,6 @@ TEST(Float8Kernel, DelayedScalesRoundLikeTheOperators) {
 
 using Bf16 = __nv_bfloat16;
 
-unsigned int tiles_of(const Tensor& x) {
-  return static_cast<unsigned int>((x.size(0) + 63) / 64 * ((x.size(1) + 127) / 128));
-}
 rounded_glu_cu::Rounded place_of(const optrush::fused::Rounded& made, int64_t columns) {
   const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
   const auto& [past, seen] = made.rounding.scale;
@@ -224,12 +225,12 @@ void expect_bits_of_two_kernels(int64_t rows, int64_t columns, float largest) {
     EXPECT_EQ(rounding.scale.seen.max().item<float>(), at::cat(written).abs().max().item<float>());
   };
   expect({out}, at::kFloat8_e4m3fn, [&](const rounded_glu_cu::Rounded& place) {
-    optrush::testing::launch(tiles_of(g), threads, [&] {
+    optrush::testing::launch(tiles_of(rows, columns, rounded_glu_cu::kForwardRows), threads, [&] {
       rounded_glu_cu::rounded_glu_forward<Bf16, N, kGelu, 3, true>(to(gate), to(up), place);
     });
   });
   expect({d_gate, d_up}, at::kFloat8_e5m2, [&](const rounded_glu_cu::Rounded& place) {
-    optrush::testing::launch(tiles_of(g), threads, [&] {
+    optrush::testing::launch(tiles_of(rows, columns, rounded_glu_cu::kBackwardRows), threads, [&] {
       rounded_glu_cu::rounded_glu_backward<Bf16, N, kGelu, 2, true>(to(gate), to(up), to(g), place);
     });
   });

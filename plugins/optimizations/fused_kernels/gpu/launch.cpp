@@ -103,10 +103,11 @@ void gpu::glu_backward(const GluBackward& p) {
 }
 
 void gpu::rounded_glu(const RoundedGlu& p) {
-  constexpr int64_t kTileRows = 64, kTileColumns = 128;  // as in turned_tile.cuh
-  const int64_t down = (p.to.rows + kTileRows - 1) / kTileRows;
-  const int64_t across = (p.to.columns + kTileColumns - 1) / kTileColumns;
   const bool forward = p.out_gradient == nullptr;
+  const int64_t tile_rows = forward ? 128 : 64,
+                tile_columns = 128;  // as in rounded_glu.cu and turned_tile.cuh
+  const int64_t down = (p.to.rows + tile_rows - 1) / tile_rows;
+  const int64_t across = (p.to.columns + tile_columns - 1) / tile_columns;
   const int64_t together = lanes({p.type}, p.to.columns, {p.gate, p.up, p.out_gradient});
   const auto& kernel =
       rounded_glu_program().kernel(rounded_glu_name(forward ? "forward" : "backward", p.type, together,
