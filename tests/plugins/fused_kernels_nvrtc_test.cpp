@@ -86,9 +86,9 @@ std::vector<Instance> every_kernel() {
     all.push_back({&gpu::convolution_program(), gpu::sum_convolution_parts_name(type, type)});
   }
   for (const Type low : {Type::bf16, Type::fp16}) {
-    norms(Type::fp32, low, Type::fp32, 8);
-    norms(Type::fp32, low, low, 8);
-    norms(Type::fp32, Type::fp32, low, 8);
+    norms(Type::fp32, low, Type::fp32, 4);
+    norms(Type::fp32, low, low, 4);
+    norms(Type::fp32, Type::fp32, low, 4);
   }
   for (const int64_t lanes : {lanes_of(Type::bf16), int64_t{1}})
     for (const auto activation : {Gate::silu, Gate::gelu_tanh})
