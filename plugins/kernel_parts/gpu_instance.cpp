@@ -37,9 +37,9 @@ std::string gpu::argument(bool truth) { return truth ? "true" : "false"; }
 
 int64_t gpu::lanes(std::initializer_list<Type> types, int64_t width,
                    std::initializer_list<const void*> addresses) {
-  int64_t smallest = 8;
-  for (const Type type : types) smallest = std::min(smallest, size_of(type));
-  const int64_t lanes = 16 / smallest;
+  int64_t widest = 1;
+  for (const Type type : types) widest = std::max(widest, size_of(type));
+  const int64_t lanes = 16 / widest;
   bool fits = width % lanes == 0;
   for (const void* address : addresses) fits = fits && reinterpret_cast<uintptr_t>(address) % 16 == 0;
   return fits ? lanes : 1;

@@ -21,6 +21,7 @@ std::string instance(const std::string& name, const Arguments&... arguments) {
   return name + "<" + list + ">";
 }
 
-/// Elements of the smallest type in 16 bytes; 1 if rows of `width` or addresses are not aligned to 16 bytes.
+/// Elements of the widest type in 16 bytes, so that the loads of a warp fill whole sectors; 1 if rows of
+/// `width` or addresses are not aligned to 16 bytes.
 int64_t lanes(std::initializer_list<Type>, int64_t width, std::initializer_list<const void*> addresses);
 }  // namespace optrush::fused::gpu

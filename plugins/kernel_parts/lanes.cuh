@@ -49,6 +49,10 @@ template <>
 struct MoveOf<2> {
   using type = unsigned short;
 };
+template <>
+struct MoveOf<1> {
+  using type = unsigned char;
+};
 
 template <class Move>
 __device__ inline void put_at(Move* to, Move v) {

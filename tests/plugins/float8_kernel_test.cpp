@@ -49,6 +49,10 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.nbytes() == b.nbytes() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+unsigned int tiles_of(int64_t rows, int64_t columns, int64_t tile_rows) {
+  return static_cast<unsigned int>((rows + tile_rows - 1) / tile_rows * ((columns + 127) / 128));
+}
+
 template <class T, int N, int mantissa>
 void expect_operators_bits(const Tensor& x, at::ScalarType type) {
   const int64_t rows = x.size(0), columns = x.size(1);
@@ -59,7 +63,7 @@ void expect_operators_bits(const Tensor& x, at::ScalarType type) {
                turned = at::empty_like(expected.columns.values);
   const Tensor alone = at::empty_like(values), again = at::empty_like(turned);
   const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
-  const auto tiles = static_cast<unsigned int>((rows + 63) / 64 * ((columns + 127) / 128));
+  const auto tiles = tiles_of(rows, columns, float8_cu::kTileRows);
   const Place threads{float8_cu::kThreads, 1, 1};
   optrush::testing::launch(kParts, threads, [&] {
     float8_cu::largest_parts<T, N>(numbers<T>(x), parts.mutable_data_ptr<float>(), x.numel());
@@ -120,7 +124,7 @@ TEST(Float8Kernel, ConcatenatedMatricesEqualOneMatrix) {
       float8_cu::largest_parts<float, 4>(numbers<float>(x), parts.mutable_data_ptr<float>() + at, x.numel());
     });
   for (const Tensor& x : {left, right}) {
-    const auto tiles = static_cast<unsigned int>((kRows + 63) / 64 * ((x.size(1) + 127) / 128));
+    const auto tiles = tiles_of(kRows, x.size(1), float8_cu::kTileRows);
     optrush::testing::launch(tiles, {float8_cu::kThreads, 1, 1}, [&] {
       float8_cu::quantize<float, 4, 2, true>(numbers<float>(x), parts.const_data_ptr<float>(), 2, 0, nullptr,
                                              static_cast<unsigned char*>(values.data_ptr()) + column,
@@ -151,7 +155,7 @@ void expect_delayed_bits(const Tensor& x, const Tensor& past, at::ScalarType typ
                                                             optrush::float8::Delayed{past, of_operators});
   const Tensor values = at::empty_like(expected.rows.values), scale = at::empty({1, 1});
   const Tensor turned = at::empty_like(expected.columns.values);
-  const auto tiles = static_cast<unsigned int>((rows + 63) / 64 * ((columns + 127) / 128));
+  const auto tiles = tiles_of(rows, columns, float8_cu::kTileRows);
   optrush::testing::launch(tiles, {float8_cu::kThreads, 1, 1}, [&] {
     float8_cu::quantize<T, N, mantissa, true>(
         numbers<T>(x), past.const_data_ptr<float>(), static_cast<int>(past.numel()), 1,
@@ -186,9 +190,6 @@ TEST(Float8Kernel, DelayedScalesRoundLikeTheOperators) {
 
 using Bf16 = __nv_bfloat16;
 
-unsigned int tiles_of(const Tensor& x) {
-  return static_cast<unsigned int>((x.size(0) + 63) / 64 * ((x.size(1) + 127) / 128));
-}
 template <class Place>
 Place place_of(const optrush::fused::Rounded& made, int64_t columns) {
   const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
@@ -234,12 +235,12 @@ void expect_bits_of_two_kernels(int64_t rows, int64_t columns, float largest) {
     EXPECT_EQ(rounding.scale.seen.max().item<float>(), at::cat(written).abs().max().item<float>());
   };
   expect({out}, at::kFloat8_e4m3fn, [&](const rounded_glu_cu::Rounded& place) {
-    optrush::testing::launch(tiles_of(g), threads, [&] {
+    optrush::testing::launch(tiles_of(rows, columns, rounded_glu_cu::kForwardRows), threads, [&] {
       rounded_glu_cu::rounded_glu_forward<Bf16, N, kGelu, 3, true>(to(gate), to(up), place);
     });
   });
   expect({d_gate, d_up}, at::kFloat8_e5m2, [&](const rounded_glu_cu::Rounded& place) {
-    optrush::testing::launch(tiles_of(g), threads, [&] {
+    optrush::testing::launch(tiles_of(rows, columns, rounded_glu_cu::kBackwardRows), threads, [&] {
       rounded_glu_cu::rounded_glu_backward<Bf16, N, kGelu, 2, true>(to(gate), to(up), to(g), place);
     });
   });
@@ -260,6 +261,7 @@ void expect_norm_of_two_kernels(int64_t rows, int64_t columns, float largest) {
   SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns) + " in " + std::to_string(tile_rows));
   constexpr double kEps = 1e-5;
   constexpr bool kNarrow = std::is_same_v<S, Bf16>;
+  constexpr int kLanes = 16 / sizeof(S);
   const auto random = [&] { return at::randn({rows, columns}).to(kNarrow ? at::kBFloat16 : at::kFloat); };
   const Tensor x = random(), delta = random(), weight = at::rand({columns}), past = at::zeros({16});
   past[3] = largest;
@@ -268,9 +270,9 @@ void expect_norm_of_two_kernels(int64_t rows, int64_t columns, float largest) {
   const Tensor out = at::empty_like(x, at::kBFloat16), sum = at::empty_like(x), rstd = at::empty({rows});
   const Place in_block{threads, 1, 1};
   optrush::testing::launch(static_cast<unsigned int>(rows), in_block, [&] {
-    norm_cu::norm_forward<S, S, Bf16, 8, steps, threads, adds>(to(x), to(delta), floats(weight), to(sum),
-                                                               reinterpret_cast<Bf16*>(out.data_ptr()),
-                                                               floats(rstd), columns, kEps, nullptr);
+    norm_cu::norm_forward<S, S, Bf16, kLanes, steps, threads, adds>(to(x), to(delta), floats(weight), to(sum),
+                                                                    reinterpret_cast<Bf16*>(out.data_ptr()),
+                                                                    floats(rstd), columns, kEps, nullptr);
   });
   const auto expected =
       optrush::float8::quantize_both_ways(out, at::kFloat8_e4m3fn, optrush::float8::Scaling::tensorwise,
@@ -288,8 +290,8 @@ void expect_norm_of_two_kernels(int64_t rows, int64_t columns, float largest) {
         kernel(to(x), to(delta), floats(weight), to(own_sum), floats(own_rstd), kEps, place);
       });
     };
-    run(turns ? rounded_norm_cu::rounded_norm<S, S, 8, steps, threads, adds, tile_rows, true>
-              : rounded_norm_cu::rounded_norm<S, S, 8, steps, threads, adds, tile_rows, false>);
+    run(turns ? rounded_norm_cu::rounded_norm<S, S, kLanes, steps, threads, adds, tile_rows, true>
+              : rounded_norm_cu::rounded_norm<S, S, kLanes, steps, threads, adds, tile_rows, false>);
     EXPECT_TRUE(same_bytes(made.values, expected.rows.values));
     EXPECT_TRUE(!turns || same_bytes(made.transposed, expected.columns.values));
     EXPECT_TRUE(at::equal(made.scale, expected.rows.scale));

@@ -86,9 +86,9 @@ std::vector<Instance> every_kernel() {
     all.push_back({&gpu::convolution_program(), gpu::sum_convolution_parts_name(type, type)});
   }
   for (const Type low : {Type::bf16, Type::fp16}) {
-    norms(Type::fp32, low, Type::fp32, 8);
-    norms(Type::fp32, low, low, 8);
-    norms(Type::fp32, Type::fp32, low, 8);
+    norms(Type::fp32, low, Type::fp32, 4);
+    norms(Type::fp32, low, low, 4);
+    norms(Type::fp32, Type::fp32, low, 4);
   }
   for (const int64_t lanes : {lanes_of(Type::bf16), int64_t{1}})
     for (const auto activation : {Gate::silu, Gate::gelu_tanh})
@@ -102,8 +102,9 @@ std::vector<Instance> every_kernel() {
     for (const bool adds : {false, true})
       for (const auto& [width, rows] : {std::pair(kWidth, 32), {4 * kWidth, 16}})
         for (const bool turns : {false, true})
-          all.push_back({&gpu::rounded_norm_program(),
-                         gpu::rounded_norm_name(x, delta, gpu::row_shape(8, width), adds, rows, turns)});
+          all.push_back(
+              {&gpu::rounded_norm_program(),
+               gpu::rounded_norm_name(x, delta, gpu::row_shape(lanes_of(x), width), adds, rows, turns)});
   for (const Type type : {Type::fp32, Type::bf16, Type::fp16})
     for (const int64_t lanes : {lanes_of(type), int64_t{1}}) {
       const auto& program = float8::gpu::program();

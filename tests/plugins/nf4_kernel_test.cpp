@@ -42,7 +42,7 @@ void expect_equal(size_t count, bool twice, Type type) {
   const nf4_cu::Encoded encoded{
       numbers.data(), wide,         reinterpret_cast<const signed char*>(codes.data()),
       means.data(),   steps.data(), static_cast<long long>(count)};
-  optrush::testing::launch(static_cast<unsigned int>((count + 4095) / 4096), {nf4_cu::kThreads, 1, 1},
+  optrush::testing::launch(static_cast<unsigned int>(count / 1024 + 1), {nf4_cu::kThreads, 1, 1},
                            [&] { nf4_cu::decode<T, packed>(encoded, got.data()); });
   EXPECT_EQ(std::memcmp(expected.data(), got.data(), count * sizeof(T)), 0);
 }

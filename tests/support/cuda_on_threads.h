@@ -68,6 +68,9 @@ struct Block {
   std::unique_ptr<Warp[]> warps;
 };
 inline std::unique_ptr<Block> block;
+/// Whether this thread is in a barrier. What it reads there is no access of the kernel
+/// (support/memory_requests.h).
+inline thread_local bool waits = false;
 
 /// kernel<<<blocks, threads>>>. All blocks use the same threads, because starting threads takes longer than
 /// their work.
@@ -88,7 +91,11 @@ inline void launch(unsigned int blocks, Place threads, const std::function<void(
 }
 }  // namespace optrush::testing
 
-inline void __syncthreads() { optrush::testing::block->barrier.arrive_and_wait(); }
+inline void __syncthreads() {
+  optrush::testing::waits = true;
+  optrush::testing::block->barrier.arrive_and_wait();
+  optrush::testing::waits = false;
+}
 template <class T>
 T __shfl_xor_sync(unsigned int, T value, int mask) {
   auto& exchanged = optrush::testing::block->exchanged;
@@ -134,7 +141,14 @@ inline int atomicMax(int* at, int value) {
   return before;
 }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-using std::max;
-using std::min;
+/// By value, as on a GPU: a reference would read memory twice.
+template <class T>
+T max(T a, T b) {
+  return std::max(a, b);
+}
+template <class T>
+T min(T a, T b) {
+  return std::min(a, b);
+}
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 // NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)

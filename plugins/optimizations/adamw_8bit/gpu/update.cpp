@@ -12,11 +12,11 @@
 
 namespace optrush::adamw_8bit {
 namespace {
-constexpr int64_t kPieces = 48, kWarps = 8, kRounds = 4;
+constexpr int64_t kPieces = 48, kWarps = 8, kRounds = 8;
 
-struct DeviceCode {
-  float values[256];
-  Bucket buckets[kBuckets];
+struct alignas(16) DeviceCode {
+  float values[256], borders[256];
+  uint8_t lows[(kBuckets + 15) / 16 * 16];
 };
 struct Tables {
   DeviceCode first, second;
@@ -25,7 +25,11 @@ struct Tables {
 DeviceCode on_device(const Code& code) {
   DeviceCode table{};
   std::ranges::copy(code.values, table.values);
-  std::ranges::copy(code.buckets, table.buckets);
+  for (size_t i = 0; i < code.buckets.size(); ++i) {
+    const auto& [border, low] = code.buckets[i];
+    table.lows[i] = static_cast<uint8_t>(low);
+    table.borders[low] = border;
+  }
   return table;
 }
 

@@ -2,7 +2,9 @@
 // updates them, finds their largest magnitudes and encodes them again.
 #include "adamw.cuh"
 
-constexpr int kPieces = 48, kWarps = 8, kRounds = 4, kLanes = 8, kBlock = 32 * kLanes;
+constexpr int kPieces = 48, kWarps = 8, kRounds = 8, kLanes = 8, kBlock = 32 * kLanes;
+// Neighbours of a lane: 16 bytes in fp32, so that a warp's loads and stores fill whole sectors.
+constexpr int kPack = 4, kPacks = kLanes / kPack;
 // The same as in code.h.
 constexpr int kFirstBucket = (127 - 23) << 7, kBuckets = (127 << 7) + 1 - kFirstBucket;
 
@@ -15,13 +17,10 @@ struct Piece {
   int shard, first_block;
 };
 using Pieces = PiecesOf<Piece, kPieces>;
-struct Bucket {
-  float border;
-  int low;
-};
-struct Code {
-  float values[256];
-  Bucket buckets[kBuckets];
+/// A bucket as in code.h, in a byte: its border is the one above the rank `low`.
+struct alignas(16) Code {
+  float values[256], borders[256];
+  unsigned char lows[(kBuckets + 15) / 16 * 16];
 };
 struct Tables {
   Code first, second;
@@ -39,8 +38,8 @@ __global__ void prepare(Pieces all, const float* steps, Factors* factors, const 
 
 __device__ inline int rank_of(const Code& code, float magnitude) {
   const int bucket = min(max((__float_as_int(magnitude) >> 16) - kFirstBucket, 0), kBuckets - 1);
-  const Bucket found = code.buckets[bucket];
-  return found.low + (magnitude > found.border ? 1 : 0);
+  const int low = code.lows[bucket];
+  return low + (magnitude > code.borders[low] ? 1 : 0);
 }
 
 /// -1 is missing: 128 numbers above 0, and 127 below.
@@ -79,12 +78,21 @@ __device__ inline float stochastically_rounded<__nv_bfloat16>(float value, unsig
   return __int_as_float(static_cast<int>((static_cast<unsigned>(__float_as_int(value)) + (mixed(random) & 0xFFFFu)) & 0xFFFF0000u));
 }
 
+/// The place in a block of a lane's i-th number.
+__device__ inline int place_of(int i, int lane) { return (i / kPack * 32 + lane) * kPack + i % kPack; }
+
 /// G: type of the gradients, W: of the data. Moves whole packs if every address is aligned to one, otherwise single
-/// numbers.
+/// numbers. With packs a thread has registers for three blocks on a multiprocessor; single numbers would spill them.
 template <class G, class W, bool packed>
-__global__ void update(Pieces all, const Factors* factors, const float* skip, const Tables* tables, float beta1, float beta2,
-                       float eps, const float* steps, unsigned seed) {
+__global__ void __launch_bounds__(kWarps * 32, packed ? 3 : 2)
+    update(Pieces all, const Factors* factors, const float* skip, const Tables* tables, float beta1, float beta2, float eps,
+           const float* steps, unsigned seed) {
   if (skipped(skip)) return;
+  // Lanes look up different numbers: in shared memory about 3 wavefronts a request, in a cache about 17 lines.
+  __shared__ Tables codes;
+  for (int i = static_cast<int>(threadIdx.x); i < static_cast<int>(sizeof(Tables) / sizeof(uint4)); i += kWarps * 32)
+    reinterpret_cast<uint4*>(&codes)[i] = reinterpret_cast<const uint4*>(tables)[i];
+  __syncthreads();
   const Piece& p = piece_at(all, static_cast<int>(blockIdx.x));
   const Factors f = factors[p.shard];
   const G* gradient = static_cast<const G*>(p.gradient);
@@ -95,36 +103,43 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
   const long long start = (static_cast<long long>(blockIdx.x) - p.first_block) * kWarps * kRounds;
 #pragma unroll 1
   for (int round = 0; round < kRounds; ++round) {
-    const long long block = start + round * kWarps + warp, at = block * kBlock + lane * kLanes;
-    const bool any = block * kBlock < p.count, whole = packed && at + kLanes <= p.count;
-    float g[kLanes], data[kLanes], first[kLanes], second[kLanes];
-    alignas(8) unsigned char first_codes[kLanes], second_codes[kLanes];
+    const long long block = start + round * kWarps + warp, begin = block * kBlock;
+    const bool any = begin < p.count, whole = packed && begin + kBlock <= p.count;
+    float g[kPacks][kPack], data[kPacks][kPack], first[kLanes], second[kLanes];
+    alignas(4) unsigned char first_codes[kLanes], second_codes[kLanes];
     if (whole) {
-      load(gradient + at, g);
-      load(weights + at, data);
-      *reinterpret_cast<uint2*>(first_codes) = *reinterpret_cast<const uint2*>(p.first + at);
-      *reinterpret_cast<uint2*>(second_codes) = *reinterpret_cast<const uint2*>(p.second + at);
+#pragma unroll
+      for (int pack = 0; pack < kPacks; ++pack) {
+        const long long at = begin + place_of(pack * kPack, lane);
+        load(gradient + at, g[pack]);
+        load(weights + at, data[pack]);
+        *reinterpret_cast<unsigned*>(first_codes + pack * kPack) = *reinterpret_cast<const unsigned*>(p.first + at);
+        *reinterpret_cast<unsigned*>(second_codes + pack * kPack) = *reinterpret_cast<const unsigned*>(p.second + at);
+      }
     } else {
 #pragma unroll
       for (int i = 0; i < kLanes; ++i) {
-        const bool there = at + i < p.count;
-        g[i] = there ? widen(gradient[at + i]) : 0.0f;
-        data[i] = there ? widen(weights[at + i]) : 0.0f;
-        first_codes[i] = there ? p.first[at + i] : 127;
-        second_codes[i] = there ? p.second[at + i] : 0;
+        const long long at = begin + place_of(i, lane);
+        const bool there = at < p.count;
+        g[i / kPack][i % kPack] = there ? widen(gradient[at]) : 0.0f;
+        data[i / kPack][i % kPack] = there ? widen(weights[at]) : 0.0f;
+        first_codes[i] = there ? p.first[at] : 127;
+        second_codes[i] = there ? p.second[at] : 0;
       }
     }
     const float first_scale = any ? p.first_scales[block] : 0.0f, second_scale = any ? p.second_scales[block] : 0.0f;
-    const unsigned block_seed = mixed(shard_seed + 0x9E3779B9u * static_cast<unsigned>(block)) + lane * kLanes;
+    const unsigned block_seed = mixed(shard_seed + 0x9E3779B9u * static_cast<unsigned>(block));
     float first_most = 0, second_most = 0;
 #pragma unroll
     for (int i = 0; i < kLanes; ++i) {
-      first[i] = tables->first.values[first_codes[i]] * first_scale;
-      second[i] = tables->second.values[second_codes[i]] * second_scale;
-      first[i] += (1.0f - beta1) * (g[i] - first[i]);
-      second[i] = beta2 * second[i] + (1.0f - beta2) * g[i] * g[i];
-      data[i] = data[i] * f.keep - f.step_size * (first[i] / (sqrtf(second[i]) * f.root + eps));
-      data[i] = stochastically_rounded<W>(data[i], block_seed + i);
+      const float of_gradient = g[i / kPack][i % kPack];
+      float& number = data[i / kPack][i % kPack];
+      first[i] = codes.first.values[first_codes[i]] * first_scale;
+      second[i] = codes.second.values[second_codes[i]] * second_scale;
+      first[i] += (1.0f - beta1) * (of_gradient - first[i]);
+      second[i] = beta2 * second[i] + (1.0f - beta2) * of_gradient * of_gradient;
+      number = number * f.keep - f.step_size * (first[i] / (sqrtf(second[i]) * f.root + eps));
+      number = stochastically_rounded<W>(number, block_seed + static_cast<unsigned>(place_of(i, lane)));
       first_most = larger(first_most, fabsf(first[i]));
       second_most = larger(second_most, fabsf(second[i]));
     }
@@ -133,21 +148,26 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
                 second_inverse = second_most > 0 ? 1.0f / second_most : 0.0f;
 #pragma unroll
     for (int i = 0; i < kLanes; ++i) {
-      first_codes[i] = with_sign(tables->first, first[i] * first_inverse);
-      second_codes[i] = without_sign(tables->second, second[i] * second_inverse);
+      first_codes[i] = with_sign(codes.first, first[i] * first_inverse);
+      second_codes[i] = without_sign(codes.second, second[i] * second_inverse);
     }
     if (any && lane == 0) p.first_scales[block] = first_most, p.second_scales[block] = second_most;
     if (whole) {
-      store(weights + at, data);
-      *reinterpret_cast<uint2*>(p.first + at) = *reinterpret_cast<const uint2*>(first_codes);
-      *reinterpret_cast<uint2*>(p.second + at) = *reinterpret_cast<const uint2*>(second_codes);
+#pragma unroll
+      for (int pack = 0; pack < kPacks; ++pack) {
+        const long long at = begin + place_of(pack * kPack, lane);
+        store(weights + at, data[pack]);
+        *reinterpret_cast<unsigned*>(p.first + at) = *reinterpret_cast<const unsigned*>(first_codes + pack * kPack);
+        *reinterpret_cast<unsigned*>(p.second + at) = *reinterpret_cast<const unsigned*>(second_codes + pack * kPack);
+      }
     } else {
 #pragma unroll
       for (int i = 0; i < kLanes; ++i) {
-        if (at + i >= p.count) break;
-        weights[at + i] = narrow<W>(data[i]);
-        p.first[at + i] = first_codes[i];
-        p.second[at + i] = second_codes[i];
+        const long long at = begin + place_of(i, lane);
+        if (at >= p.count) break;
+        weights[at] = narrow<W>(data[i / kPack][i % kPack]);
+        p.first[at] = first_codes[i];
+        p.second[at] = second_codes[i];
       }
     }
   }

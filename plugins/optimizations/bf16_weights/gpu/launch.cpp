@@ -4,7 +4,7 @@
 
 namespace optrush::master_adamw {
 namespace {
-constexpr int64_t kPieces = 64, kLanes = 8, kRounds = 4, kThreads = 256;
+constexpr int64_t kPieces = 64, kLanes = 4, kRounds = 8, kThreads = 256;
 
 bool starts_at_pack(const gpu::Piece& piece) {
   const Piece& p = piece.numbers;

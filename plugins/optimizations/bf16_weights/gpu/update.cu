@@ -1,7 +1,8 @@
 // AdamW with master weights (arXiv:1710.03740).
 #include "adamw.cuh"
 
-constexpr int kPieces = 64, kLanes = 8, kRounds = 4;
+// Lanes: 16 bytes in fp32, so that a warp's loads and stores fill whole sectors.
+constexpr int kPieces = 64, kLanes = 4, kRounds = 8;
 
 struct Piece {
   const void* gradient;

@@ -9,8 +9,8 @@
 namespace optrush::float8 {
 namespace {
 constexpr int64_t kThreads = 256, kMostParts = 1024;
-constexpr int64_t kTileRows = 64, kTileColumns = 128;
-constexpr int64_t kNumbersOfGroups = 128 * 128;  // of a block of threads
+constexpr int64_t kTileRows = 128, kTileColumns = 128;  // as in quantize.cu and turned_tile.cuh
+constexpr int64_t kNumbersOfGroups = 128 * 128;         // of a block of threads
 
 int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

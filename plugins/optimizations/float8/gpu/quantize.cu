@@ -4,6 +4,8 @@
 #include "to_8_bits.cuh"
 #include "turned_tile.cuh"
 
+constexpr int kTileRows = 128;
+
 /// The largest |x| of each block. `count` is a multiple of N.
 template <class T, int N>
 __global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts, long long count) {
@@ -28,31 +30,29 @@ __global__ void quantize(const T* __restrict__ x, const float* __restrict__ part
                          float* __restrict__ seen, unsigned char* __restrict__ values,
                          unsigned char* __restrict__ transposed, float* __restrict__ scale, long long rows,
                          long long columns, long long all_columns) {
-  __shared__ unsigned int tile[kTileWords<turns>];
+  __shared__ unsigned int tile[kTileWords<kTileRows, turns>];
   const float factor = factor_of<mantissa>(parts, part_count, past, scale);
   float of_mine = 0;
-  each_of_tile<N>(rows, columns, [&](int row, int column, long long in_row, long long in_column) {
-    float some[N];
-    load(x + in_row * columns + in_column, some);
-    if (seen != nullptr) of_mine = max(of_mine, largest_of(some));
-    put_8_bits<mantissa, turns>(some, factor, past, values + in_row * all_columns + in_column, tile, row,
-                                column);
-  });
+  each_of_tile<N, kTileRows, turns>(
+      rows, columns, tile, [&](long long row, long long column, const Spot<kTileRows, turns>& spot) {
+        float some[N];
+        load(x + row * columns + column, some);
+        if (seen != nullptr) of_mine = max(of_mine, largest_of(some));
+        put_8_bits<mantissa>(some, factor, past, values + row * all_columns + column, spot);
+      });
   if (seen != nullptr) note_largest<float>(seen, of_mine);
-  if (turns) write_columns(tile, transposed, rows, columns);
+  if (turns) write_columns<kTileRows>(tile, transposed, rows, columns);
 }
 
 /// (rows, columns) of single bytes to (columns, rows); both are multiples of 16.
 __global__ void transpose(const unsigned char* __restrict__ values, unsigned char* __restrict__ transposed,
                           long long rows, long long columns) {
-  __shared__ unsigned int tile[kTileWords<true>];
-  unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
-  each_of_tile<8>(rows, columns, [&](int row, int column, long long in_row, long long in_column) {
-    alignas(8) unsigned char some[8];
-    *reinterpret_cast<uint2*>(some) =
-        *reinterpret_cast<const uint2*>(values + in_row * columns + in_column);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) bytes[(column + i) * kStride + row] = some[i];
-  });
-  write_columns(tile, transposed, rows, columns);
+  __shared__ unsigned int tile[kTileWords<kTileRows, true>];
+  each_of_tile<8, kTileRows, true>(
+      rows, columns, tile, [&](long long row, long long column, const Spot<kTileRows, true>& spot) {
+        alignas(8) unsigned char some[8];
+        *reinterpret_cast<uint2*>(some) = *reinterpret_cast<const uint2*>(values + row * columns + column);
+        spot.keep(some);
+      });
+  write_columns<kTileRows>(tile, transposed, rows, columns);
 }

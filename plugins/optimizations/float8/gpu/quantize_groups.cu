@@ -4,13 +4,10 @@
 // comes from the cache.
 #include "lanes.cuh"
 #include "to_8_bits.cuh"
+#include "turned_tile.cuh"
 
-constexpr int kThreads = 256;
 constexpr int kGroup = 128;
-// Four bytes more than a column of the tile, so that neighbouring columns start in other banks.
-constexpr int kStride = kGroup + 4;
-// Below this a group counts as zero, and its scale stays finite.
-constexpr float kSmallest = 1e-12f;
+static_assert(kTileColumns == kGroup);
 
 /// The power of two that brings `largest` nearest below the largest number of e4m3. It rounds nothing.
 __device__ inline float factor_of(float largest) {
@@ -27,10 +24,12 @@ __global__ void quantize_groups(const T* __restrict__ x, unsigned char* __restri
                                 float* __restrict__ scales, unsigned char* __restrict__ transposed,
                                 float* __restrict__ turned_scales, long long rows, long long columns,
                                 long long all_columns, long long padded) {
-  __shared__ unsigned int tile[turns ? kGroup * kStride / 4 : 1];
+  __shared__ unsigned int tile[kTileWords<kGroup, turns>];
   __shared__ int of_rows[kGroup],
       of_columns[kGroup];  // largest values: not negative, so ordered like their bits
   constexpr int kPacks = kGroup / N, kRows = kThreads / kPacks, kLanes = kPacks < 32 ? kPacks : 32;
+  // Where the largest value of a column is. Neighbouring threads, whose columns are N apart, have neighbouring words.
+  const auto place = [](int column) { return column % N * kPacks + column / N; };
   const int thread = static_cast<int>(threadIdx.x), first = thread / kPacks, column = thread % kPacks * N;
   const long long across = columns / kGroup, tile_row = blockIdx.x / across,
                   tile_column = blockIdx.x % across;
@@ -56,7 +55,7 @@ __global__ void quantize_groups(const T* __restrict__ x, unsigned char* __restri
   }
   if (turns) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) atomicMax(of_columns + column + i, __float_as_int(of_mine[i]));
+    for (int i = 0; i < N; ++i) atomicMax(of_columns + place(column + i), __float_as_int(of_mine[i]));
   }
   if (blocks) of_block = factor_of(block_max(of_block));
   __syncthreads();
@@ -66,34 +65,21 @@ __global__ void quantize_groups(const T* __restrict__ x, unsigned char* __restri
         1.0f / factor_of(__int_as_float(of_rows[thread]));
   if (turns && thread < kGroup)
     turned_scales[tile_row * all_columns + tile_column * kGroup + thread] =
-        1.0f / factor_of(__int_as_float(of_columns[thread]));
+        1.0f / factor_of(__int_as_float(of_columns[place(thread)]));
 
 #pragma unroll
-  for (int i = 0; i < N; ++i) of_mine[i] = turns ? factor_of(__int_as_float(of_columns[column + i])) : 0;
-  unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
-  for (int row = first; row < kGroup; row += kRows) {
-    load(from + row * columns, some);
-    const float factor = blocks ? of_block : factor_of(__int_as_float(of_rows[row]));
-    alignas(8) unsigned char out[N];
+  for (int i = 0; i < N; ++i) of_mine[i] = turns ? factor_of(__int_as_float(of_columns[place(column + i)])) : 0;
+  // A thread has the same columns in all rows.
+  each_of_tile<N, kGroup, turns>(
+      rows, columns, tile, [&](long long row, long long in_row, const Spot<kGroup, turns>& spot) {
+        load(x + row * columns + in_row, some);
+        const float factor = blocks ? of_block : factor_of(__int_as_float(of_rows[spot.row]));
+        put_8_bits<3>(some, factor, 0, values + row * all_columns + in_row, Spot<kGroup, false>{});
+        if (!turns) return;
+        unsigned char turned[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = to_8_bits<3>(__fmul_rn(some[i], factor));
-    unsigned char* to = values + (tile_row * kGroup + row) * all_columns + tile_column * kGroup + column;
-    if constexpr (N == 1)
-      *to = out[0];
-    else
-      *reinterpret_cast<typename MoveOf<N>::type*>(to) =
-          *reinterpret_cast<const typename MoveOf<N>::type*>(out);
-    if (!turns) continue;
-#pragma unroll
-    for (int i = 0; i < N; ++i)
-      bytes[(column + i) * kStride + row] = to_8_bits<3>(__fmul_rn(some[i], of_mine[i]));
-  }
-  if (!turns) return;
-  __syncthreads();
-  constexpr int kWords = kGroup / 4;
-  for (int word = thread; word < kGroup * kWords; word += kThreads) {
-    const int of = word / kWords, row = word % kWords * 4;
-    *reinterpret_cast<unsigned int*>(transposed + (tile_column * kGroup + of) * rows + tile_row * kGroup +
-                                     row) = tile[(of * kStride + row) / 4];
-  }
+        for (int i = 0; i < N; ++i) turned[i] = to_8_bits<3>(__fmul_rn(some[i], of_mine[i]));
+        spot.keep(turned);
+      });
+  if (turns) write_columns<kGroup>(tile, transposed, rows, columns);
 }

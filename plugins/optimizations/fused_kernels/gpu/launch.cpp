@@ -42,8 +42,10 @@ void gpu::norm_forward(const NormForward& p) {
 }
 
 namespace {
-/// Numbers in 16 bytes of bf16, to which a result is rounded first.
-constexpr int64_t kLanesIn8Bits = 8;
+/// As of the norm that writes bf16, to which a result is rounded first: the bits are the same.
+int64_t lanes_in_8_bits(const NormForward& p) {
+  return gpu::lanes({p.x_type, p.delta_type, Type::bf16}, p.width, {p.x, p.delta, p.weight, p.sum});
+}
 
 /// The rows of a block, and their bytes in shared memory: see gpu/rounded_norm.cu.
 struct RowsIn8Bits {
@@ -65,13 +67,12 @@ struct RowsIn8Bits {
 }  // namespace
 
 bool gpu::rounds(const NormForward& p) {
-  return lanes({p.x_type, p.delta_type, Type::bf16}, p.width, {p.x, p.delta, p.weight, p.sum}) ==
-             kLanesIn8Bits &&
-         RowsIn8Bits(p.width).fit();
+  constexpr int64_t kLanesOfAWord = 4;
+  return lanes_in_8_bits(p) % kLanesOfAWord == 0 && RowsIn8Bits(p.width).fit();
 }
 
 void gpu::rounded_norm(const NormForward& p, const RoundedMatrix& to) {
-  const RowShape shape = row_shape(kLanesIn8Bits, p.width);
+  const RowShape shape = row_shape(lanes_in_8_bits(p), p.width);
   const RowsIn8Bits in_block(p.width);
   const bool turns = to.transposed != nullptr;
   rounded_norm_program()
@@ -145,10 +146,11 @@ void gpu::glu_backward(const GluBackward& p) {
 }
 
 void gpu::rounded_glu(const RoundedGlu& p) {
-  constexpr int64_t kTileRows = 64, kTileColumns = 128;  // as in turned_tile.cuh
-  const int64_t down = (p.to.rows + kTileRows - 1) / kTileRows;
-  const int64_t across = (p.to.columns + kTileColumns - 1) / kTileColumns;
   const bool forward = p.out_gradient == nullptr;
+  const int64_t tile_rows = forward ? 128 : 64,
+                tile_columns = 128;  // as in rounded_glu.cu and turned_tile.cuh
+  const int64_t down = (p.to.rows + tile_rows - 1) / tile_rows;
+  const int64_t across = (p.to.columns + tile_columns - 1) / tile_columns;
   const int64_t together = lanes({p.type}, p.to.columns, {p.gate, p.up, p.out_gradient});
   const auto& kernel =
       rounded_glu_program().kernel(rounded_glu_name(forward ? "forward" : "backward", p.type, together,

@@ -4,7 +4,7 @@
 #include "norm_row.cuh"
 
 template <class S, class D, class O, int N, int steps, int threads, bool adds>
-__global__ void __launch_bounds__(threads, 1)
+__global__ void __launch_bounds__(threads, N > 1 && sizeof(S) < 8 ? 1024 / threads : 1)
     norm_forward(const S* __restrict__ x, const D* __restrict__ delta, const Wide<S>* __restrict__ weight,
                  S* __restrict__ sum, O* __restrict__ out, Wide<S>* __restrict__ rstd, long long width, double eps,
                  float* __restrict__ largest) {
@@ -18,8 +18,9 @@ __global__ void __launch_bounds__(threads, 1)
   if (largest != nullptr) note_largest<O>(largest, most);
 }
 
-/// Each block takes every gridDim.x-th row and keeps its part of the weight's gradient in registers. `largest`: of
-/// delta's gradient. Its type D is S if the two gradients are one tensor.
+/// Each block takes every gridDim.x-th row and keeps its part of the weight's gradient in registers. While it waits for
+/// the sum over a row, other blocks load: the registers of a next row would cost one of them. `largest`: of delta's
+/// gradient. Its type D is S if the two gradients are one tensor.
 template <class S, class D, class O, int N, int steps, int threads, bool adds, bool lowers>
 __global__ void __launch_bounds__(threads, 1)
     norm_backward(const S* __restrict__ s, const Wide<S>* __restrict__ rstd, const Wide<S>* __restrict__ weight,

@@ -20,10 +20,10 @@ __device__ inline float round_to(float (&some)[N]) {
 }
 
 /// Returns the largest absolute value, as T.
-template <class T, int mantissa, bool turns, int N>
+template <class T, int mantissa, int height, bool turns, int N>
 __device__ inline float put_rounded(float (&some)[N], float factor, unsigned char* __restrict__ values,
-                                    unsigned int* tile, int row, int column) {
+                                    const Spot<height, turns>& spot, int tile = 0) {
   const float largest = round_to<T>(some);
-  put_8_bits<mantissa, turns>(some, factor, 1, values, tile, row, column);
+  put_8_bits<mantissa>(some, factor, 1, values, spot, tile);
   return largest;
 }

@@ -1,8 +1,8 @@
-// Decoding numbers of 4 bits (arXiv:2305.14314). A thread has 16 of them, which lie in one block: it reads 8 bytes and a scale,
-// and looks the numbers up in a table with each number in a separate bank of shared memory.
+// Decoding numbers of 4 bits (arXiv:2305.14314). A thread writes 16 bytes, of numbers that lie in one block: it reads 2 or 4
+// bytes and a scale, and looks the numbers up in a table with each number in a separate bank of shared memory.
 #include "lanes.cuh"
 
-constexpr int kThreads = 256, kLanes = 16;
+constexpr int kThreads = 256;
 // The same as in numbers.h.
 constexpr int kBlock = 64, kScales = 256;
 __device__ const float kNumbers[16] = {-1.0f,
@@ -41,6 +41,8 @@ __device__ inline float scale_of(const Encoded& from, long long block) {
 /// Moves whole packs if both addresses are aligned to one, otherwise single numbers.
 template <class T, bool packed>
 __global__ void decode(Encoded from, T* to) {
+  constexpr int kLanes = 16 / sizeof(T);
+  using Move = typename MoveOf<kLanes / 2>::type;
   __shared__ float table[16];
   if (threadIdx.x < 16) table[threadIdx.x] = kNumbers[threadIdx.x];
   __syncthreads();
@@ -49,13 +51,13 @@ __global__ void decode(Encoded from, T* to) {
   const float scale = scale_of(from, first / kBlock);
   const unsigned char* bytes = from.numbers + first / 2;
   if (packed && first + kLanes <= from.count) {
-    alignas(8) unsigned char eight[kLanes / 2];
-    *reinterpret_cast<uint2*>(eight) = *reinterpret_cast<const uint2*>(bytes);
+    alignas(4) unsigned char pairs[kLanes / 2];
+    *reinterpret_cast<Move*>(pairs) = *reinterpret_cast<const Move*>(bytes);
     float out[kLanes];
 #pragma unroll
     for (int i = 0; i < kLanes / 2; ++i) {
-      out[2 * i] = table[eight[i] >> 4] * scale;
-      out[2 * i + 1] = table[eight[i] & 15] * scale;
+      out[2 * i] = table[pairs[i] >> 4] * scale;
+      out[2 * i + 1] = table[pairs[i] & 15] * scale;
     }
     store(to + first, out);
     return;
