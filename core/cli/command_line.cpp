@@ -51,7 +51,6 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
   add_run_command(app, code, take_given_secret());
   add_report_command(app, code);
   add_compare_command(app, code);
-  add_experiments_command(app, code);
   for (const AddCommand add : of_tools) add(app, code);
   add_worker_commands(app, code);
   if (argc < 2) {

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/new_folder.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_files.h"
@@ -15,6 +14,7 @@
 #include "checkpoint/written_config.h"
 #include "io/state_folder.h"
 #include "model/model.h"
+#include "new_folder.h"
 #include "optrush/error.h"
 #include "results/run_result.h"
 #include "results/stored.h"
