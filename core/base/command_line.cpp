@@ -1,6 +1,8 @@
 #include "base/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <regex>
 
 #include "base/contains.h"
 #include "base/suggest.h"
@@ -65,5 +67,14 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     throw explain(app, e);
   }
+}
+
+std::string as_typed(const std::string& text) {
+  const char* typed = std::getenv("OPTRUSH_COMMAND");
+  if (typed == nullptr) return text;
+  static const std::regex kCommand(
+      R"((^|[^-\w./])optrush (?=(bisect|check|compare|doctor|experiments|forward|mcp|new-plugin|plan-mesh|plugins|)"
+      R"(referee|report|run|sdk|stubs|tokenize|weights|worker|COMMAND)\b))");
+  return std::regex_replace(text, kCommand, std::string("$1") + typed + " ");
 }
 }  // namespace optrush

@@ -61,8 +61,8 @@ std::string page(const Json& list) {
     const std::string problem = experiment.at("problem");
     table.rows.push_back({"@" + experiment.at("name").get<std::string>(), problem.empty() ? text : problem});
   }
-  return text_table(table) + "\noptrush run @NAME runs one. To start your own, copy its script: " +
-         "optrush experiments --json prints its path\n";
+  return as_typed(text_table(table) + "\noptrush run @NAME runs one. To start your own, copy its script: " +
+                  "optrush experiments --json prints its path\n");
 }
 }  // namespace
 
