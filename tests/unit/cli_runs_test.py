@@ -270,5 +270,5 @@ def interrupt():
     assert set(cut) < set(results("cut"))
 
 
-run_cases(run_and_resume, folders_without_state, repeat_alone, commands_of_the_worker, too_large, time_limit, equal_stacks,
-          trials, forks, searches, interrupt)
+run_cases(run_and_resume, folders_without_state, repeat_alone, commands_of_the_worker, too_large, time_limit,
+          equal_stacks, trials, forks, searches, interrupt)
