@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <set>
 
 #include "base/files.h"
 #include "base/listed_files.h"
@@ -127,7 +128,7 @@ constexpr int64_t kMostToParse = int64_t{16} << 20;
 /// The bytes of the documents that a run trains and validates on.
 int64_t bytes_of_documents(const RunSpec& spec) {
   int64_t sum = 0;
-  for (const DataSpec* data : {&spec.data, &validation_data(spec)})
+  for (const DataSpec* data : std::set{&spec.data, &validation_data(spec)})  // often the same
     if (made_of_documents(*data))
       for (const ListedFile& file : listed_files(data->path, Unreadable::skipped)) sum += file.size;
   return sum;
