@@ -252,7 +252,7 @@ std::string dry_run_text(const Json& dry) {
       if (failure.at("variant") == variant.at("index"))
         text += "  " + plain_text(failure.at("status")) + ": " + plain_text(failure.at("reason")) + "\n";
   }
-  text += "\norder of runs\n";
+  if (!dry.at("runs").empty()) text += "\norder of runs\n";
   for (const auto& run : dry.at("runs")) text += "    " + plain_text(run) + "\n";
   return text;
 }
