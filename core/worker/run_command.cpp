@@ -180,7 +180,7 @@ int plan_command(const fs::path& spec_file, const fs::path& out, const std::stri
                           session->recipe().rows.resolve({}, one_document_each));
     const RunEnd end(read, batches.sequences_of_epoch(), plan.problem.global_batch);
     if (read.train.epochs > 0) timed.train.steps = end.steps() - read.train.warmup;
-  } else {
+  } else if (spec.variant == 0) {  // the rungs mostly have the same data
     plan.notes.push_back("the documents (" + bytes(static_cast<double>(size)) +
                          ") are read when a run starts; a plan does not check them");
   }
