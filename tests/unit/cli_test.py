@@ -37,7 +37,8 @@ def usage():
     expect(optrush("report", "nowhere"), 1, "the folder does not exist")
     expect(optrush("report", "nowhere", "--to", "foo"), 2,
            "error[usage]: --to must be csv or tensorboard or wandb, but is 'foo'")
-    expect(optrush("plugins", "--plugin-path", "nowhere"), 2, "error[usage]: --plugin-path: there is no folder 'nowhere'")
+    expect(optrush("plugins", "--plugin-path", "nowhere"), 2,
+           "error[usage]: --plugin-path: there is no folder 'nowhere'")
     halves = pathlib.Path(work, "halves")
     (halves / "kept").mkdir(parents=True)
     (halves / "read").mkdir()
