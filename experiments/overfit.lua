@@ -2,8 +2,9 @@
 --
 -- The oldest check of a training: with the same few sequences in every step, the loss has to fall towards zero. It
 -- finds a mask that lets a token see the next one, a gradient that is lost, a rank whose part does not count. A rung
--- whose last loss is not below 0.1 is broken. The grid has one document per sequence and packed ones, in one process
--- and under ddp and fsdp on several. All parameters are trained: adapters beside random weights cannot learn a batch.
+-- whose last training loss is not below 0.1 is broken. The grid has one document per sequence and packed ones, in one
+-- process and under ddp and fsdp on several. All parameters are trained: adapters beside random weights cannot learn a
+-- batch.
 --
 --   ./optrush run experiments/overfit.lua
 --   ./optrush run experiments/overfit.lua --arg checkpoint=FOLDER --arg steps=400

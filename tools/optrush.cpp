@@ -8,8 +8,8 @@
 
 int main(int argc, char** argv) {
   using namespace optrush;
-  return run_command_line(
-      argc, argv,
-      {plugin_check::add_command, mesh_plan::add_command, authoring::add_plugins, authoring::add_commands,
-       python_commands::add_tokenize, python_commands::add_modules, exchange::add_commands});
+  return run_command_line(argc, argv,
+                          {authoring::add_experiments, plugin_check::add_command, mesh_plan::add_command,
+                           authoring::add_plugins, authoring::add_commands, python_commands::add_tokenize,
+                           python_commands::add_modules, exchange::add_commands});
 }

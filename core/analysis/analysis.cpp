@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "analysis/checked_rows.h"
 #include "analysis/variant_runs.h"

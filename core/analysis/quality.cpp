@@ -1,6 +1,5 @@
 #include "analysis/quality.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace optrush {

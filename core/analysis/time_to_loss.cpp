@@ -6,7 +6,6 @@
 
 #include "analysis/analysis.h"
 #include "analysis/numbers/format.h"
-#include "analysis/quality.h"
 #include "base/text.h"
 
 namespace optrush {

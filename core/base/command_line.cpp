@@ -1,6 +1,8 @@
 #include "base/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <regex>
 
 #include "base/contains.h"
 #include "base/suggest.h"
@@ -28,6 +30,19 @@ std::string not_a_number(const CLI::App& command, const std::string& text) {
          text.substr(equals + kEquals.size()) + "'";
 }
 
+/// Rewrites CLI11's "--out: Directory does not exist: x" and "--to: x not in {a,b}"; other texts stay.
+std::string about_the_value(const std::string& text) {
+  static const std::regex kMissing("^(\\S+): (File|Directory) does not exist: (.*)"),
+      kOther("^(\\S+): (.*) not in \\{(.*)\\}$");
+  std::smatch found;
+  if (std::regex_match(text, found, kMissing))
+    return found[1].str() + ": there is no " + (found[2] == "File" ? "file" : "folder") + " '" +
+           found[3].str() + "'";
+  if (!std::regex_match(text, found, kOther)) return text;
+  return found[1].str() + " must be " + join(split(found[3].str(), ","), " or ") + ", but is '" +
+         found[2].str() + "'";
+}
+
 /// CLI11's error in the words of this program, with the nearest name for an unknown one.
 UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   const auto given = app.get_subcommands();
@@ -37,7 +52,7 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::string help = "see " + name + " --help";
   const auto unknown = app.remaining(true);
   if (unknown.empty()) {
-    std::string text = not_a_number(command, error.what());
+    std::string text = about_the_value(not_a_number(command, error.what()));
     if (const size_t colon = text.find(": must be "); colon != std::string::npos) text.erase(colon, 1);
     return UsageError(text, help);
   }
@@ -65,5 +80,14 @@ void parse_command_line(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     throw explain(app, e);
   }
+}
+
+std::string as_typed(const std::string& text) {
+  const char* typed = std::getenv("OPTRUSH_COMMAND");
+  if (typed == nullptr) return text;
+  static const std::regex kCommand(
+      R"((^|[^-\w./])optrush (?=(bisect|check|compare|doctor|experiments|forward|mcp|new-plugin|plan-mesh|plugins|)"
+      R"(referee|report|run|sdk|stubs|tokenize|weights|worker|COMMAND)\b))");
+  return std::regex_replace(text, kCommand, std::string("$1") + typed + " ");
 }
 }  // namespace optrush

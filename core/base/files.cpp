@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
-#include <vector>
 
 #include "base/descriptor.h"
 #include "optrush/error.h"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <set>
 #include <span>
 #include <utility>

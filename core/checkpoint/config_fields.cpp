@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <regex>
-#include <string>
 #include <utility>
 
 #include "base/files.h"

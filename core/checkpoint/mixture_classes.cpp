@@ -4,7 +4,6 @@
 #include <iterator>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "checkpoint/nemotron_h.h"
 #include "spec/value.h"

@@ -10,7 +10,6 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "checkpoint/architectures.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/hugging_face_model.h"
 #include "checkpoint/mixture_classes.h"

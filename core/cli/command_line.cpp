@@ -38,7 +38,7 @@ void let_workers_find_torch() {
 void print_error(ErrorCode code, const std::string& text) {
   const Terminal terminal = Terminal::of(2);
   terminal.write("optrush: " + terminal.paint(Colour::red, "error[" + std::string(to_string(code)) + "]:") +
-                 " " + printable_lines(text) + "\n");
+                 " " + printable_lines(as_typed(text)) + "\n");
 }
 }  // namespace
 
@@ -46,12 +46,12 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
   CLI::App app("Measures the speed and memory effect of each training optimization.", "optrush");
   app.set_version_flag("--version", "optrush " OPTRUSH_VERSION);
   app.require_subcommand(0, 1);
-  app.footer("Help on a command: optrush COMMAND --help. A first experiment: optrush run @quickstart");
+  app.footer(
+      as_typed("Help on a command: optrush COMMAND --help. A first experiment: optrush run @quickstart"));
   int code = kOk;
   add_run_command(app, code, take_given_secret());
   add_report_command(app, code);
   add_compare_command(app, code);
-  add_experiments_command(app, code);
   for (const AddCommand add : of_tools) add(app, code);
   add_worker_commands(app, code);
   if (argc < 2) {

@@ -30,7 +30,6 @@ class Interrupted : public Error {
 void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);
 void add_compare_command(CLI::App&, int& code);
-void add_experiments_command(CLI::App&, int& code);
 /// worker and doctor: replace this process by optrush-worker.
 void add_worker_commands(CLI::App&, int& code);
 /// A command that optrush-worker has, too, and that replaces this process by it.
@@ -38,6 +37,8 @@ void add_command_of_worker(CLI::App&, const std::string& name, const std::string
 
 /// Replaces this process by a program with this argv. Throws an Error with this remedy if it can't start.
 [[noreturn]] void become(const std::string& program, std::vector<std::string> words, const std::string& cure);
+/// The names of the shipped experiments: NAME.lua in Installation::experiments, run as `optrush run @NAME`.
+std::vector<std::string> shipped_experiments(const Installation&);
 /// The script for an argument of `run`: "@quickstart" or a path. A UsageError names the nearest experiment.
 std::filesystem::path script_named(const std::string& argument, const Installation&);
 

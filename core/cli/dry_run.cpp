@@ -252,7 +252,7 @@ std::string dry_run_text(const Json& dry) {
       if (failure.at("variant") == variant.at("index"))
         text += "  " + plain_text(failure.at("status")) + ": " + plain_text(failure.at("reason")) + "\n";
   }
-  text += "\norder of runs\n";
+  if (!dry.at("runs").empty()) text += "\norder of runs\n";
   for (const auto& run : dry.at("runs")) text += "    " + plain_text(run) + "\n";
   return text;
 }
@@ -279,7 +279,7 @@ std::filesystem::path DryRunHost::run(const Experiment& described) {
   Json dry = dry_run(prepared(described), request());
   for (const Json& failure : dry.at("failures"))
     if (failure.at("status") != to_string(Status::skipped)) all_ok_ = false;
-  if (form_ == DryRunForm::text) std::cout << printable_lines(dry_run_text(dry)) << std::flush;
+  if (form_ == DryRunForm::text) std::cout << printable_lines(as_typed(dry_run_text(dry))) << std::flush;
   if (form_ == DryRunForm::costs) std::cout << planned_costs(dry) << std::flush;
   std::filesystem::path folder = dry.at("folder").get<std::string>();
   experiments_.push_back(std::move(dry));

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "base/contains.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
-#include "experiment/experiment.h"
 #include "experiment/stack.h"
 #include "optrush/error.h"
 #include "plugin/description.h"

@@ -155,7 +155,7 @@ void add_report_command(CLI::App& app, int& code) {
       code = print_limits(limited_speeds(written.analysis, options->limits));
       return;
     }
-    std::cout << ladder_table(written.analysis, output_columns()) << "\n"
+    std::cout << as_typed(ladder_table(written.analysis, output_columns())) << "\n"
               << (options->folder / "report.md").string() << std::endl;
   });
 }

@@ -90,7 +90,7 @@ std::optional<bool> RunHost::holds(const MemoryTrial& asked) {
 
 void RunHost::report(const std::filesystem::path& folder) {
   if (!written_ || written_->first != folder) written_ = {folder, analyze(folder, {})};
-  std::cout << ladder_table(written_->second, output_columns()) << "\n"
+  std::cout << as_typed(ladder_table(written_->second, output_columns())) << "\n"
             << (folder / "report.md").string() << std::endl;
 }
 }  // namespace optrush

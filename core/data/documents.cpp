@@ -1,13 +1,11 @@
 #include "data/documents.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/files.h"
 #include "base/text.h"
 #include "data/text_source.h"
 #include "optrush/error.h"
-#include "optrush/json.h"
 #include "spec/data_line.h"
 
 namespace optrush {

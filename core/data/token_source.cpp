@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstring>
 #include <filesystem>
-#include <string>
 
 #include "base/counter_random.h"
 #include "base/suggest.h"

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <vector>
 
 #include "base/text.h"
 #include "optrush/error.h"
-#include "spec/spec_json.h"
 #include "spec/value.h"
 
 namespace optrush {

@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "optrush/edit.h"
-#include "optrush/json.h"
 #include "optrush/options.h"
 #include "spec/record.h"
 

@@ -86,6 +86,13 @@ int64_t rounds_in(const fs::path& folder) {
   return rounds;
 }
 
+/// The script of a report; "" if it is not known.
+std::string script_of(const fs::path& report) try {
+  return read_json(report / "experiment.json").value("script", "");
+} catch (const std::exception&) {
+  return "";
+}
+
 /// Removes the files of this program from a report's folder. Other files stay.
 void clear_report(const fs::path& folder) {
   // The journal first: if this process is killed, everything left counts as never started. The charts are
@@ -190,9 +197,11 @@ fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool
     return folder;
   }
   check_replaceable(folder, experiment);
-  if (before > now)
-    notes.push_back("warning: this replaces the report of " + counted(before, "round") + " in '" +
-                    folder.string() + "' by one of " + counted(now, "round") +
+  const std::string script = script_of(folder),
+                    of_other = script.empty() || script == experiment.script ? "" : " of '" + script + "'";
+  if (before > now || !of_other.empty())
+    notes.push_back("warning: this replaces the report of " + counted(before, "round") + of_other + " in '" +
+                    folder.string() + "'" + (before > now ? " by one of " + counted(now, "round") : "") +
                     "; a report with another --label is not replaced");
   clear_report(folder);
   return folder;

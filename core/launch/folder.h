@@ -18,8 +18,9 @@ std::filesystem::path report_folder(const std::filesystem::path& reports, const 
 [[nodiscard]] Descriptor lock_folder(const std::filesystem::path& folder);
 
 bool has_report(const std::filesystem::path& folder);
-/// Clears the folder if a new report replaces the old one. Notes lost rounds, and that there is none to
-/// resume. Throws an Error if a report would be lost, or was started with other arguments or more rounds.
+/// Clears the folder if a new report replaces the old one. Notes lost rounds, a lost report of another
+/// script, and that there is none to resume. Throws an Error if a report would be lost, or was started with
+/// other arguments or more rounds.
 std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume,
                                    std::vector<std::string>& notes);
 /// Throws an Error if a new report must not replace the one in the folder.

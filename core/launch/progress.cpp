@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/command_line.h"
 #include "base/number_text.h"
 #include "base/printable.h"
 #include "base/seconds_since.h"
@@ -77,7 +78,7 @@ std::string Progress::Begun::title(int name_columns) const {
 
 void Progress::note(const std::string& text, Colour colour) {
   clear();
-  terminal_.write(terminal_.paint(colour, printable_lines(text)) + "\n");
+  terminal_.write(terminal_.paint(colour, printable_lines(as_typed(text))) + "\n");
 }
 
 Progress::Begun* Progress::find(const std::string& id) {

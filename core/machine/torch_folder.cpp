@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <string>
-
 #include "base/files.h"
 #include "build_info.h"
 #include "machine/environment.h"

@@ -17,7 +17,6 @@
 #include "machine/torch_folder.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
-#include "spec/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>
 #endif

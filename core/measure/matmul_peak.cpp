@@ -15,7 +15,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string_view>
 

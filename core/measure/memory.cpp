@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>

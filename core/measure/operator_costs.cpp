@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "optrush/forecast.h"
 #include "optrush/torch_versions/gpu_kernels.h"

@@ -4,7 +4,6 @@
 
 #include <ATen/Functions.h>
 
-#include <functional>
 #include <utility>
 
 #include "model/binder.h"

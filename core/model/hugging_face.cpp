@@ -6,7 +6,6 @@
 
 #include "base/files.h"
 #include "checkpoint/hugging_face_model.h"
-#include "io/safetensors.h"
 #include "optrush/advanced/initial_value.h"
 #include "optrush/error.h"
 

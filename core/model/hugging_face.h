@@ -1,8 +1,6 @@
 #pragma once
 #include <filesystem>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "checkpoint/checkpoint_files.h"
 #include "io/safetensors.h"

@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "build_info.h"
-#include "optrush/error.h"
 #include "optrush/host/abi.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"

@@ -6,7 +6,6 @@
 #include "optrush/plugin.h"
 #include "plugin/description.h"
 #include "recipe/run_recipe.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 /// A plugin of a run: its description, its validated options and its instance.

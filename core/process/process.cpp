@@ -9,12 +9,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <map>
-#include <utility>
 
-#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/seconds_since.h"
 #include "base/text.h"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 
 #include "base/seconds_since.h"
 #include "process/process.h"

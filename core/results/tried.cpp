@@ -1,8 +1,5 @@
 #include "results/tried.h"
 
-#include "optrush/error.h"
-#include "spec/record.h"
-
 namespace optrush {
 static Record<TriedStack> record_of(const TriedStack*) {
   using S = TriedStack;

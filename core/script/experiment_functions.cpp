@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/suggest.h"
 #include "experiment/stack.h"
+#include "results/saved_states.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/settings.h"
@@ -97,9 +98,8 @@ std::string saved_state(const std::string& given, const ScriptContext& context) 
   for (const auto& candidate : {folder, folder / "state"})
     if (std::filesystem::is_regular_file(candidate / "state.json"))
       return std::filesystem::absolute(candidate).lexically_normal().string();
-  throw Error(ErrorCode::missing_file, "no state was saved in '" + folder.string() + "'",
-              "give the folder of a run with save = { every = ... }; its report names it; " +
-                  context.start_of(given));
+  const Error e = without_state(folder);
+  throw Error(e.code(), e.message(), e.cure() + "; " + context.start_of(given));
 }
 
 void read_start(const LuaValue& given, const ScriptContext& context, RunSpec& spec) {

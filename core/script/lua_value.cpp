@@ -5,7 +5,6 @@
 
 #include "optrush/error.h"
 #include "script/userdata.h"
-#include "spec/spec_json.h"
 #include "spec/value.h"
 
 namespace optrush {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "analysis/analysis.h"
 #include "analysis/numbers/format.h"
 #include "analysis/numbers/verdict.h"
 #include "base/text.h"

@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "optrush/error.h"
 #include "spec/collective_spec.h"
-#include "spec/operator_spec.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 

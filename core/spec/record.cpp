@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "optrush/error.h"
 #include "spec/value.h"
 
 namespace optrush::record {

@@ -1,7 +1,6 @@
 #include "spec/run_identity.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/files.h"
 #include "base/listed_files.h"

@@ -108,7 +108,7 @@ Record<TrainSpec> record_of(const TrainSpec*) {
              "maximum number of passes over the training data; 0: train.steps alone ends the run",
              {.min = 0, .max = kMostSteps})
       .field("overfit", &T::overfit,
-             "train on the first batch in every step; a rung whose last loss is not below this is "
+             "train on the first batch in every step; a rung whose last training loss is not below this is "
              "broken; 0: off",
              {.min = 0})
       .field("warmup", &T::warmup, "number of warm-up steps before the timed ones",

@@ -1,7 +1,6 @@
 #include "train/sample.h"
 
 #include <ATen/Functions.h>
-#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -165,7 +164,6 @@ std::vector<SampledText> Sampler::continued() {
   const SampleSpec& sample = session_.spec().sample;
   TokenLists rows = prompts_;
   const int64_t longest = session_.spec().train.seq_len;
-  const at::NoGradGuard no_grad;
   const EvaluationScope evaluation;
   const RandomState host(at::kCPU), device(session_.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);

@@ -164,7 +164,7 @@ int run_worker_command_line(int argc, char** argv, std::initializer_list<AddComm
   } catch (const std::exception& e) {
     const bool skipped = dynamic_cast<const Skip*>(&e) != nullptr;
     std::cerr << "optrush: " << (skipped ? "skipped[" : "error[") << to_string(code_of(end_of(e)))
-              << "]: " << printable_lines(e.what()) << "\n";
+              << "]: " << printable_lines(as_typed(e.what())) << "\n";
     return dynamic_cast<const UsageError*>(&e) != nullptr ? 2 : 1;
   }
   // Threads of LibTorch and of plugins may still run; static destruction under them is not safe.

@@ -2,8 +2,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "checkpoint/architectures.h"
 #include "io/safetensors.h"

@@ -64,7 +64,7 @@ Plan make_plan(const Session& session) {
             .parameters = parameters_of(session),
             .notes = session.log().notes()};
   plan.problem.global_batch = global_batch(spec.train, session.mesh());
-  // With documents it depends on their lengths, which a plan does not read.
+  // With documents it depends on their lengths.
   if (!made_of_documents(spec.data)) {
     const auto flops = model_flops(session.model());
     const int64_t length = spec.train.seq_len;

@@ -13,7 +13,6 @@
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
 #include "optrush/host/resolve.h"
-#include "simulated/device.h"
 #include "spec/spec_json.h"
 #include "train/run_setup.h"
 #include "train/train_step.h"

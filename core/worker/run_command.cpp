@@ -1,8 +1,11 @@
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <set>
 
 #include "base/files.h"
+#include "base/listed_files.h"
+#include "base/number_text.h"
 #include "base/part_times.h"
 #include "base/seconds_since.h"
 #include "data/batches.h"
@@ -10,6 +13,7 @@
 #include "machine/environment.h"
 #include "machine/stand_in.h"
 #include "measure/memory.h"
+#include "optrush/host/resolve.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
 #include "spec/state_files.h"
@@ -118,6 +122,18 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   return result;
 }
 
+/// Documents are parsed when they are opened. A plan parses what takes a moment.
+constexpr int64_t kMostToParse = int64_t{16} << 20;
+
+/// The bytes of the documents that a run trains and validates on.
+int64_t bytes_of_documents(const RunSpec& spec) {
+  int64_t sum = 0;
+  for (const DataSpec* data : std::set{&spec.data, &validation_data(spec)})  // often the same
+    if (made_of_documents(*data))
+      for (const ListedFile& file : listed_files(data->path, Unreadable::skipped)) sum += file.size;
+  return sum;
+}
+
 RunResult outcome_of(const RunSpec& spec, const Ranks& ranks, const TrainFiles& files,
                      std::optional<int64_t> from_step, const MetricsSink& sink) {
   try {
@@ -158,10 +174,15 @@ int plan_command(const fs::path& spec_file, const fs::path& out, const std::stri
   session->declare();  // without connect(): a plan joins no process group
   Plan plan = make_plan(*session);
   RunSpec timed = spec;
-  if (const RunSpec& read = session->spec(); !made_of_documents(read.data)) {
-    const Batches batches(read, session->model(), session->mesh(), at::kCPU);
+  const RunSpec& read = session->spec();
+  if (const int64_t size = bytes_of_documents(read); size <= kMostToParse) {
+    const Batches batches(read, session->model(), session->mesh(), at::kCPU,
+                          session->recipe().rows.resolve({}, one_document_each));
     const RunEnd end(read, batches.sequences_of_epoch(), plan.problem.global_batch);
     if (read.train.epochs > 0) timed.train.steps = end.steps() - read.train.warmup;
+  } else if (spec.variant == 0) {  // the rungs mostly have the same data
+    plan.notes.push_back("the documents (" + bytes(static_cast<double>(size)) +
+                         ") are read when a run starts; a plan does not check them");
   }
   write_json(out, to_json(plan));
   // Last: it calls plugins with tensors that they may not expect, and the plan is valid without it.

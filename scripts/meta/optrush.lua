@@ -132,7 +132,7 @@ local Report = {}
 ---@field seq_len? integer tokens per sequence (at least 1, at most 2147483648, default 512)
 ---@field steps? integer number of timed steps; with epochs and without steps, the epochs end the run (at least 1, at most 1000000000, default 10)
 ---@field epochs? integer maximum number of passes over the training data; 0: train.steps alone ends the run (at least 0, at most 1000000000, default 0)
----@field overfit? number train on the first batch in every step; a rung whose last loss is not below this is broken; 0: off (at least 0, default 0.0)
+---@field overfit? number train on the first batch in every step; a rung whose last training loss is not below this is broken; 0: off (at least 0, default 0.0)
 ---@field warmup? integer number of warm-up steps before the timed ones (at least 0, at most 1000000000, default 3)
 ---@field seed? integer seed of initial weights, data and dropout (at least 0, default 1)
 ---@field lr? number peak learning rate of the optimizer (at least 0, default 0.0003)

@@ -90,8 +90,14 @@ def states_have_their_planned_sizes():
     assert "as the last save of this machine" in optrush("run", "planned.lua", "--dry-run", "--label", "next")
 
 
-def epochs_alone_have_no_counts():
-    (work / "documents.jsonl").write_text("".join(json.dumps({"text": f"document {i}"}) + "\n" for i in range(40)))
+def write_documents(characters):
+    lines = [json.dumps({"text": f"document {i} ".ljust(characters, ".")}) + "\n" for i in range(40)]
+    (work / "documents.jsonl").write_text("".join(lines))
+
+
+def epochs_of_large_documents_have_no_counts():
+    """A plan reads at most 16 MiB of documents."""
+    write_documents(450_000)
     (work / "planned.lua").write_text("""
 local rush = require "optrush"
 local exp = rush.experiment {
@@ -105,12 +111,16 @@ exp:run { rounds = 1 }
     text = optrush("run", "planned.lua", "--dry-run")
     assert "states are saved until the last epoch ends, " in text, text
     assert "validation: until the last epoch ends, each " in text, text
+    assert "note: the documents (17.2 MiB) are read when a run starts; a plan does not check them" in text, text
     ((plan,),) = [shown["plans"] for shown in json.loads(optrush("run", "planned.lua", "--dry-run", "--json"))]
     assert plan["saving"]["states"] is None and plan["validation"]["times"] is None, plan
 
 
-def epochs_of_a_text_have_counts():
+def other_epochs_have_counts():
     """37 of 40 sequences are trained, 20 times, two a step."""
+    write_documents(12)
+    documents = optrush("run", "planned.lua", "--dry-run")
+    assert "at most 185 states saved, " in documents and "are read when a run starts" not in documents, documents
     (work / "text.txt").write_text("x" * 17 * 40)
     script = (work / "planned.lua").read_text()
     (work / "planned.lua").write_text(script.replace("rush.documents \"documents.jsonl\"", "rush.text \"text.txt\""))
@@ -125,5 +135,5 @@ with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "planned.lua").write_text(SCRIPT)
     states_have_their_planned_sizes()
-    epochs_alone_have_no_counts()
-    epochs_of_a_text_have_counts()
+    epochs_of_large_documents_have_no_counts()
+    other_epochs_have_counts()

@@ -249,6 +249,20 @@ TEST(Finding, AProgramOfTheBasesProblemIsAlsoComparedWithTheOneBelow) {
   EXPECT_THAT(finding_text(a), ContainsRegex("mine fast trains 1.1.* as fast as mine"));
 }
 
+TEST(Finding, AProgramThatNoHeadlineMayNameNeedsNoRounds) {
+  SyntheticReport report("programs", 3);
+  report.experiment.until = Until{.at_most_s = 60};
+  Rung mine = setting("mine", Json::object()), other = setting("other", Json::object());
+  mine.external = External{.command = {"train"}, .headline = false};
+  other.external = External{.command = {"train"}};
+  report.ladder({rung("one", "flash_attention"), mine, other});
+  report["one"].tokens_per_second = 3000;
+  for (const char* name : {"mine", "other"}) report[name].rounds = 2;
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(finding_text(a), HasSubstr("No claim on other ("));
+  EXPECT_THAT(finding_text(a), Not(HasSubstr("mine"))) << "as with three rounds";
+}
+
 TEST(Finding, RoundsDoNotDecideOnTheSpeedOfALearningRate) {
   auto report = SyntheticReport("rates", 3);
   report.ladder(

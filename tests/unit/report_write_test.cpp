@@ -215,6 +215,20 @@ TEST(ResultsJson, HasNoCopyOfTheRuns) {
   EXPECT_LT(many - few, 0.01 * few) << "the size does not depend on the steps";
 }
 
+TEST(ResultsJson, HasNoRoundsForARungOfEqualWork) {
+  const TemporaryFolder folder;
+  test::SyntheticReport report("rates", 3);
+  report.ladder({test::setting("lr", {{"train", {{"lr", 1e-2}}}}), test::rung("two", "flash_attention")});
+  for (const char* name : {"lr", "two"}) report[name] = {.tokens_per_second = 1020, .scatter = 0.05};
+  write_results(folder / "results.json", test::analysis_of(report));
+  const Json rows = read_json(folder / "results.json").at("rows");
+  const auto speed = [&](int row) { return rows.at(row).at("vs_previous").at("speed"); };
+  EXPECT_EQ(speed(1).at("verdict"), "undecided");
+  EXPECT_TRUE(speed(1).at("more_rounds").is_null()) << "seeds = 3 compares its losses";
+  EXPECT_EQ(speed(2).at("verdict"), "undecided");
+  EXPECT_TRUE(speed(2).at("more_rounds").is_number());
+}
+
 TEST(ResultsJson, AloneIsNoReport) {
   const TemporaryFolder folder;
   test::short_ladder().write(folder.path());

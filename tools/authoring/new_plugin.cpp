@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/files.h"
-#include "base/new_folder.h"
 #include "base/text.h"
 #include "build_info.h"
 #include "machine/installation.h"
+#include "new_folder.h"
 #include "optrush/error.h"
 
 namespace optrush {

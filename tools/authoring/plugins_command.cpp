@@ -55,7 +55,7 @@ std::string list(const Catalogue& catalogue) {
   std::string text = table.rows.empty() ? "no plugins were found\n" : text_table(table);
   for (const auto& [file, reason] : catalogue.unusable())
     text += "\ncan't be used: " + file.string() + "\n  " + reason + "\n";
-  return text + "\nDetails of a plugin: optrush plugins NAME\n";
+  return as_typed(text + "\nDetails of a plugin: optrush plugins NAME\n");
 }
 
 std::string details(const PluginDescription& plugin) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <utility>
 
 #include "analysis/numbers/verdict.h"
 #include "base/text.h"

@@ -1,6 +1,5 @@
 #include "analysis/numbers/statistics.h"
 
-#include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 

@@ -46,7 +46,7 @@ std::optional<RunResult> ProcessRun::end_misreporting() {
   if (problem.empty()) return std::nullopt;
   process_->end(grace_of(job_), interrupts_);
   return RunResult(BadEnd{Status::failed,
-                          "it reported an invalid step: " + problem + "\n" + kProgramReports +
+                          "it reported an invalid step: " + problem + "\n  hint: " + kProgramReports +
                               last_lines("log.txt", log_tail(folder_ / "log.txt")),
                           ErrorCode::invalid_file});
 }

@@ -114,7 +114,7 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
     if (result && result->ok() && job.external)
       complete_result(*result, read_json(run_folder / "result.json"));
   } catch (const Error& e) {
-    result = RunResult(failed(e, e.message() + "\n" + e.cure()));
+    result = RunResult(failed(e, e.what()));
   }
   if (result && end.ok() && end.orphans.empty()) return *result;
   if (result && !end.ok())
@@ -128,7 +128,7 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
     const bool mute = end.kind == ProcessEnd::Kind::timed_out && state.steps == 0;
     if (job.external && (end.ok() || mute))  // after the first line, which is the problem
       result->reason.insert(std::min(result->reason.size(), result->reason.find('\n')),
-                            std::string("\n") + kProgramReports);
+                            std::string("\n  hint: ") + kProgramReports);
   }
   note_orphans(*result, end);
   return *result;
@@ -169,10 +169,10 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   }
   if (bad.status == Status::timeout)
     bad.reason +=
-        "\nraise `timeout` in the script, or give --set timeout=SECONDS; then rerun with --resume --retry: "
-        "the run continues from its last saved state, if it has one";
+        "\n  hint: raise `timeout` in the script, or give --set timeout=SECONDS; then rerun with --resume "
+        "--retry: the run continues from its last saved state, if it has one";
   if (bad.status == Status::oom)
-    bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
+    bad.reason += "\n  hint: use a smaller model, micro_batch or seq_len, or a machine with more memory";
   bad.reason += last_lines(log_name, log);
   return bad;
 }

@@ -11,7 +11,8 @@
 namespace optrush {
 /// How another program reports its steps, as advice.
 inline constexpr const char* kProgramReports =
-    "append one line per step to the file $OPTRUSH_METRICS: "
+    "loop over steps() of the Python package optimization_rush, or append one line per step to the file "
+    "$OPTRUSH_METRICS: "
     R"({"event": "step", "step": 0, "timed": true, "tokens": 4096, "seconds": 0.2}; )"
     "loss, grad_norm and phases are optional (docs/guides/your_script.md)";
 

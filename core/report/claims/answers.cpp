@@ -1,6 +1,5 @@
 // The claims of experiments with another question than the speed of a ladder.
 #include <algorithm>
-#include <functional>
 
 #include "analysis/grid.h"
 #include "analysis/numbers/format.h"

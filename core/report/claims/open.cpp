@@ -69,9 +69,10 @@ void add_open(const Analysis& a, Claims& claims) {
 }
 
 void add_too_few(const Analysis& a, Claims& claims) {
-  const Rows rows = select(a, [](const Row& row) {
-    return row.same_as < 0 && row.base.variant >= 0 && is_compared(row) &&
-           row.base.speed->rounds < kMinRounds;
+  const Rows rows = select(a, [&](const Row& row) {
+    const auto& external = a.variant(row.variant).external;  // with enough rounds no claim names it, either
+    return (!external || external->headline) && row.same_as < 0 && row.base.variant >= 0 &&
+           is_compared(row) && row.base.speed->rounds < kMinRounds;
   });
   if (rows.empty() || !a.experiment.until) return;
   const auto names = texts_of(rows, [](const Row* row) { return seen(*row); });

@@ -14,7 +14,7 @@ Json or_null(const std::optional<T>& value) {
 }
 Json or_null(double value) { return value; }
 
-Json of(const Comparison& c) {
+Json of(const Analysis& a, const Row& row, const Comparison& c) {
   if (c.variant < 0) return nullptr;
   Json json = {{"variant", c.variant},
                {"rung", c.name},
@@ -26,6 +26,7 @@ Json of(const Comparison& c) {
                                         {"other", c.worse->other},
                                         {"by", loss_name(c.worse->validated)}}
                                  : Json()}};
+  if (!relation_of(a, row, c).advice.empty()) json["speed"]["more_rounds"] = nullptr;
   if (c.time_to_loss) json["time_to_loss"] = ratio_json(c.time_to_loss);
   if (c.perplexity) {
     const auto& interval = c.perplexity->interval;
@@ -158,8 +159,8 @@ Json of(const Analysis& a, const Row& row) {
                {"rounds", row.rounds},
                {"samples", row.samples},
                {"phases", object(row.phases)},
-               {"vs_previous", of(row.previous)},
-               {"vs_base", of(row.base)},
+               {"vs_previous", of(a, row, row.previous)},
+               {"vs_base", of(a, row, row.base)},
                {"published", row.published ? of(*row.published, row.published_here) : Json()},
                {"memory", {{"parts", object(row.memory.parts)}}},
                {"traced", row.traced.empty() ? Json() : Json::object()},

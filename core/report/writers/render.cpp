@@ -10,7 +10,6 @@
 #include "machine/python.h"
 #include "optrush/advanced/machine.h"
 #include "optrush/error.h"
-#include "report/writers/writers.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

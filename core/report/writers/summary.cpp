@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "report/claims/claims.h"
 #include "report/sections/document.h"
-#include "spec/record.h"
 
 namespace optrush {
 namespace {

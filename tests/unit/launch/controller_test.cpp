@@ -147,6 +147,21 @@ TEST_F(Controller, NewReportRemovesOnlyFilesOfTheOldOne) {
   EXPECT_EQ(warnings.size(), 1U) << "it has more rounds";
 }
 
+TEST_F(Controller, NewReportNamesTheOtherScriptWhoseReportItReplaces) {
+  Experiment first = experiment({"a"}), second = first;
+  first.script = "/one/fake.lua";
+  second.script = "/two/fake.lua";
+  std::vector<std::string> warnings;
+  run(first);
+  begun_report(report(), first, /*resume=*/false, warnings);
+  EXPECT_THAT(warnings, IsEmpty()) << "it is the same script";
+  run(first);
+  begun_report(report(), second, /*resume=*/false, warnings);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], AllOf(HasSubstr("replaces the report of 1 round of '/one/fake.lua' in"),
+                                 Not(HasSubstr("by one of"))));
+}
+
 TEST_F(Controller, FolderHasEverythingThatTheReportReads) {
   run(experiment({"a"}));
   const Stored stored = load_report(report());

@@ -117,7 +117,7 @@ TEST_F(ProgramBase, EachMistakeEndsItsRunWithTheCure) {
   EXPECT_THAT(reason("01-no-tokens-r1"), HasSubstr("loss, grad_norm and phases are optional"));
   EXPECT_EQ(status("02-silent-r1"), "crashed");
   EXPECT_THAT(reason("02-silent-r1"),
-              HasSubstr("wrote no result, before its first message\nappend one line per step"));
+              HasSubstr("wrote no result, before its first message\n  hint: loop over steps()"));
   EXPECT_EQ(status("04-nan-from-the-start-r1"), "failed");
   EXPECT_EQ(status("05-contradiction-r1"), "failed");
   EXPECT_THAT(reason("05-contradiction-r1"), HasSubstr("its tokens_per_second is 1,000,000, but"));

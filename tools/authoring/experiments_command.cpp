@@ -1,10 +1,8 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <memory>
 
-#include "base/contains.h"
-#include "base/suggest.h"
+#include "authoring/commands.h"
 #include "cli/commands.h"
 #include "machine/installation.h"
 #include "report/writers/writers.h"
@@ -13,16 +11,6 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// The names of the shipped experiments: NAME.lua in Installation::experiments, run as `optrush run @NAME`.
-std::vector<std::string> shipped_experiments(const Installation& here) {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(here.experiments, none))
-    if (entry.path().extension() == ".lua") names.push_back(entry.path().stem());
-  std::ranges::sort(names);
-  return names;
-}
-
 /// Records what a script asks for. Runs nothing.
 class QuestionHost : public ScriptHost {
  public:
@@ -73,31 +61,12 @@ std::string page(const Json& list) {
     const std::string problem = experiment.at("problem");
     table.rows.push_back({"@" + experiment.at("name").get<std::string>(), problem.empty() ? text : problem});
   }
-  return text_table(table) + "\noptrush run @NAME runs one. To start your own, copy its script: " +
-         "optrush experiments --json prints its path\n";
+  return as_typed(text_table(table) + "\noptrush run @NAME runs one. To start your own, copy its script: " +
+                  "optrush experiments --json prints its path\n");
 }
 }  // namespace
 
-fs::path script_named(const std::string& argument, const Installation& here) {
-  const auto names = shipped_experiments(here);
-  const bool shipped = argument.starts_with('@');
-  const std::string name = shipped ? argument.substr(1) : std::filesystem::path(argument).stem().string();
-  const bool known = contains(names, name);
-  if (!shipped) {
-    if (known && !std::filesystem::exists(argument))
-      throw UsageError(ErrorCode::unknown_name, "there is no script '" + argument + "'",
-                       "did you mean the shipped experiment '@" + name + "'?");
-    return argument;
-  }
-  if (!known)
-    throw UsageError(ErrorCode::unknown_name, "there is no shipped experiment '" + name + "'",
-                     names.empty()
-                         ? "'" + here.experiments.string() + "' has no experiments; install the program again"
-                         : did_you_mean(name, names));
-  return here.experiments / (name + ".lua");
-}
-
-void add_experiments_command(CLI::App& app, int& code) {
+void authoring::add_experiments(CLI::App& app, int& code) {
   auto json = std::make_shared<bool>(false);
   auto* command = app.add_subcommand("experiments", "list the shipped experiments and their questions");
   command->add_flag("--json", *json, "print JSON, with the paths of the scripts");

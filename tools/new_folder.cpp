@@ -1,4 +1,4 @@
-#include "base/new_folder.h"
+#include "new_folder.h"
 
 #include <algorithm>
 #include <system_error>
