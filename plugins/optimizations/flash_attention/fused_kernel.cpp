@@ -116,10 +116,12 @@ void FusedKernel::check_width(const Tensor& q) const {
 
 void FusedKernel::check_taken(const Tensor& q, const Tensor& k, const Tensor& v,
                               const AttentionArgs& args) const {
-  if (is_forecast(q) || (args.soft_cap == 0 && v.size(3) == k.size(3))) return;
-  const std::string what = args.soft_cap == 0        ? "values of another width than keys"
-                           : args.segments.defined() ? "soft caps of scores in packed documents"
-                                                     : "soft caps of scores";
+  const bool capped = args.soft_cap != 0;
+  if (capped && args.segments.defined())  // no GPU has a kernel, so a forecast also refuses
+    throw Error("graphs of cuDNN have no soft caps of scores in packed documents",
+                "remove packing or flash_attention from the stack");
+  if (is_forecast(q) || (!capped && v.size(3) == k.size(3))) return;
+  const std::string what = capped ? "soft caps of scores" : "values of another width than keys";
   throw Error("cuDNN has no kernel with " + what + " on this GPU", "remove flash_attention from the stack");
 }
 
