@@ -272,6 +272,10 @@ std::vector<Span> spans_of_cpu(const std::vector<TraceEvent>& events, const Phas
   }
   std::vector<Span> spans;
   for (auto& [thread, calls] : threads) std::ranges::move(calls.ended(), std::back_inserter(spans));
+  // Phases alone say what is in the step: on another thread an operator may begin before one, or end after
+  // it.
+  std::erase_if(spans,
+                [](const Span& span) { return span.kind == kNotInTheStep || span.kind == kInTheStep; });
   for (const TraceEvent& phase : phases.all()) {
     spans.push_back({phase.begin, phase.end, kInTheStep});
     if (phase.name == "communication")

@@ -145,6 +145,15 @@ TEST(TracedStep, LeavesOutWhatIsOutsideOfThePhases) {
               ElementsAre(15, 0, 0, 0, 0, 10, 5));
 }
 
+/// The sum stays the sum of the phases.
+TEST(TracedStep, OperatorsOfAnotherThreadThatBeginOrEndBetweenPhasesAddNoTime) {
+  EXPECT_THAT(
+      sums({event("user_annotation", "forward", 0, 20), event("cpu_op", "aten::view", 15, 27, /*thread=*/3),
+            event("cpu_op", "gloo:all_gather", 22, 35, /*thread=*/2),
+            event("user_annotation", "backward", 30, 60), event("cpu_op", "aten::mm", 40, 50)}),
+      ElementsAre(10, 0, 0, 0, 0, 0, 40));
+}
+
 TEST(TracedStep, OfOverlappingThreadsTheFirstKindCounts) {
   EXPECT_THAT(sums({event("user_annotation", "backward", 0, 100), event("cpu_op", "aten::mul", 10, 60, 1),
                     event("cpu_op", "aten::mm", 40, 80, 2)}),
