@@ -6,7 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from compiled_parts import results_of, traces_of
+from compiled_parts import plans_of, results_of, traces_by_rung
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 STEPS = 5  # of attention_graphs.lua: warm-up and timed
@@ -31,8 +31,7 @@ def models_of_graphs_only(folder):
     assert_no_faults(folder / "counts")
     report = folder / "attention_graphs/local"
     results = results_of(report)
-    plans = dict(zip([variant["name"] for variant in json.loads((report / "variants.json").read_text())],
-                     json.loads((report / "plans.json").read_text())))
+    plans = plans_of(report)
     for name, what in (("values", "values of another width than keys"), ("capped", "soft caps of scores")):
         counted, planned = results[name]["costs"]["total"], plans[name]["costs"]["total"]
         assert counted["noted_flops"] == planned["attention_flops"] > 0, (name, counted, planned)
@@ -53,8 +52,7 @@ def main(folder, arch, of_graphs, of_flash):
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert_no_faults(folder / "counts")
     results = results_of(folder / "attention_graphs/local")
-    traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
-              for command, trace in traces_of(folder) if "-r1/spec.json" in command}
+    traces = traces_by_rung(folder)
     for name in names:
         by = {kernel: attention_of(traces[f"{name}-{kernel}"]) for kernel in ("flash", "cudnn")}
         # A checkpoint computes the forward again.

@@ -2,12 +2,11 @@
 
 Each update is on the second stream, behind the work that computes its gradient and reads its parameter. Before a step
 ends, the computing stream waits for the last update. Memory and launches are as planned."""
-import json
 import tempfile
 from collections import Counter
 from pathlib import Path
 
-from compiled_parts import results_of, traces_of
+from compiled_parts import plans_of, results_of, traces_by_rung
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 STEPS = 4
@@ -83,10 +82,8 @@ def main(folder):
     assert_no_faults(folder / "counts")
     report = folder / "beside/local"
     results = results_of(report)
-    plans = {variant["name"]: plan for variant, plan in zip(json.loads((report / "variants.json").read_text()),
-                                                            json.loads((report / "plans.json").read_text()))}
-    traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
-              for command, trace in traces_of(folder) if "-r1/spec.json" in command}
+    plans = plans_of(report)
+    traces = traces_by_rung(folder)
     for kind in UPDATES:
         one, two = ([Step(lines) for lines in steps_of(traces[f"{kind}-{stream}"])] for stream in ("compute", "side"))
         assert all(step.work.keys() == {"0"} and not step.orders for step in one), kind

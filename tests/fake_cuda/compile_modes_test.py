@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import compiled_parts
-from compiled_parts import kernels_fit, launched_in, results_of, traces_of
+from compiled_parts import kernels_fit, launched_in, results_of, traces_by_rung, traces_of
 from on_stand_in import on_stand_in
 
 ALL = {"sm_80": [], "sm_90": []}  # an empty list selects every rung
@@ -44,8 +44,7 @@ def kernels_of_last_step(trace):
 def each_mode_ran(out, rungs):
     results = results_of(out / "compile_modes/local", but=REFUSED)
     assert not rungs or results.keys() == {"base", *rungs}, results.keys()
-    traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
-              for command, trace in traces_of(out) if "-r1/spec.json" in command}
+    traces = traces_by_rung(out)
     for name, result in results.items():
         if name == REFUSED:
             assert result["status"] == "failed", result

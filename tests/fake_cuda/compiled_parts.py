@@ -53,6 +53,18 @@ def traces_of(out):
             yield process.split("\n", 1)
 
 
+def traces_by_rung(out):
+    """{name of a run's folder without number and round: the trace of its first round}"""
+    return {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
+            for command, trace in traces_of(out) if "-r1/spec.json" in command}
+
+
+def plans_of(report):
+    """{rung: plan}"""
+    variants, plans = (json.loads((report / f"{name}.json").read_text()) for name in ("variants", "plans"))
+    return {variant["name"]: plan for variant, plan in zip(variants, plans)}
+
+
 def launched_in(trace):
     return set(re.findall(r"^launch (triton_\w+)", trace, re.MULTILINE))
 

@@ -1,11 +1,10 @@
 """float8 on the stand-in: LibTorch accepts its products, and cuBLASLt gets the asked sums and scales.
 
 With one scale the forward multiplies e4m3 by e4m3, the backward e4m3 by e5m2."""
-import json
 import tempfile
 from pathlib import Path
 
-from compiled_parts import results_of, traces_of
+from compiled_parts import plans_of, results_of, traces_by_rung
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 STEPS, BLOCKS = 3, 2
@@ -37,8 +36,7 @@ def main(folder):
     assert_no_faults(folder / "counts")
     results = results_of(folder / "float8/local")
     assert all(result["status"] == "ok" for result in results.values()), results
-    traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
-              for command, trace in traces_of(folder) if "-r1/spec.json" in command}
+    traces = traces_by_rung(folder)
     for name, fast in FAST.items():
         expected = {(types, "fast sums" if types in fast else "") for types in FAST["all"]}
         assert products_of(traces[name]) == expected, (name, products_of(traces[name]))
@@ -56,12 +54,11 @@ def main(folder):
     first, *later = traces["delayed"].split("launch prepare(")
     assert "largest_parts" in first and later and "largest_parts" not in "".join(later), later
     report = folder / "float8/local"
-    variants, plans = (json.loads((report / f"{name}.json").read_text()) for name in ("variants", "plans"))
-    for variant, plan in zip(variants, plans):
-        of_run, of_plan = results[variant["name"]]["costs"]["total"], plan["costs"]["total"]
-        assert of_run["matmul_flops"] == of_plan["matmul_flops"], (variant["name"], of_run, of_plan)
-        more = of_run["launches"] + AT_THE_END.get(variant["name"], 0) - of_plan["launches"]
-        assert 0 <= more <= OF_THE_BATCH, (variant["name"], of_run, of_plan)
+    for name, plan in plans_of(report).items():
+        of_run, of_plan = results[name]["costs"]["total"], plan["costs"]["total"]
+        assert of_run["matmul_flops"] == of_plan["matmul_flops"], (name, of_run, of_plan)
+        more = of_run["launches"] + AT_THE_END.get(name, 0) - of_plan["launches"]
+        assert 0 <= more <= OF_THE_BATCH, (name, of_run, of_plan)
 
 
 with tempfile.TemporaryDirectory() as scratch:

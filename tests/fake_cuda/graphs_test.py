@@ -6,7 +6,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from compiled_parts import results_of, traces_of
+from compiled_parts import plans_of, results_of, traces_by_rung
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 STEPS = 5  # of graphs.lua: warm-up and timed
@@ -55,10 +55,8 @@ def main(folder):
     assert_no_faults(folder / "counts")
     report = folder / "graphs/local"
     results = results_of(report)
-    plans = dict(zip([variant["name"] for variant in json.loads((report / "variants.json").read_text())],
-                     json.loads((report / "plans.json").read_text())))
-    traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
-              for command, trace in traces_of(folder) if "-r1/spec.json" in command}
+    plans = plans_of(report)
+    traces = traces_by_rung(folder)
     for kind, copied in COPIED.items():
         eager = work_of_eager_step(traces[f"{kind}-eager"])
         replayed, copies = work_of_replayed_step(traces[f"{kind}-graph"])

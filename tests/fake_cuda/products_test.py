@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from compiled_parts import results_of, traces_of
+from compiled_parts import plans_of, results_of, traces_of
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 MARKS = 7  # times of a step: before and after each phase
@@ -74,8 +74,7 @@ def kinds_of_work(lines):
 
 
 def a_step_has_the_same_work(report, steps):
-    plans = {variant["name"]: plan for variant, plan in zip(json.loads((report / "variants.json").read_text()),
-                                                            json.loads((report / "plans.json").read_text()))}
+    plans = plans_of(report)
     results = results_of(report)
     for kind in KINDS:
         libtorch, own = steps[f"{kind}-libtorch"], steps[f"{kind}-own"]

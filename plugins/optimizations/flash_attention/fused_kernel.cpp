@@ -49,8 +49,8 @@ void note_attention(bool backward, const Tensor& q, const Tensor& k, const Tenso
     note_flops(flops_of_rows(backward, q, k, v, args));
 }
 
-/// Computed by FlashAttention, even if other layers run another kernel, because only FlashAttention has a
-/// window.
+/// Computed by FlashAttention, even if other layers run another kernel, because LibTorch's other kernels have
+/// no window.
 AttentionOut window_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
   check_type_of_window(q);
   const auto [left, right] = window_of(args);

@@ -11,14 +11,14 @@
 #include "optrush/forecast.h"
 
 namespace optrush::flash::cudnn {
-/// A compiled graph. `steps`: the elements of a position in each operand of documents, (operands, 1) int32.
+/// A compiled graph. `steps`: of documents, the elements of a position in each operand, (operands, 1) int32.
 struct Attention::Prepared {
   std::shared_ptr<const Graph> graph;
   Tensor steps;
 };
 
 namespace {
-/// The operands of a form that hold positions, with the elements between two positions.
+/// The operands of documents that hold positions, with the elements between two positions.
 std::vector<std::pair<Operand, int64_t>> steps_of(const Form& form) {
   const int64_t out = form.heads * form.value_width;
   std::vector<std::pair<Operand, int64_t>> steps = {
@@ -33,6 +33,15 @@ std::vector<std::pair<Operand, int64_t>> steps_of(const Form& form) {
                                {Operand::dk, form.groups * form.width},
                                {Operand::dv, form.groups * form.value_width}});
   return steps;
+}
+
+Tensor steps_on(at::Device device, const Form& form) {
+  std::vector<int64_t> steps;
+  for (const auto& [operand, step] : steps_of(form)) steps.push_back(step);
+  if (*std::ranges::max_element(steps) * form.positions > std::numeric_limits<int32_t>::max())
+    throw Error("cuDNN's packed documents have at most 2^31 elements in a tensor",
+                "use a smaller micro-batch, or kernel = \"flash\"");
+  return at::tensor(steps, at::kInt).unsqueeze(1).to(device);
 }
 
 /// The kernels read 16 bytes at a time.
@@ -106,16 +115,9 @@ void Attention::run(const Form& form, const std::map<Operand, Tensor>& tensors, 
   auto found = prepared_.find(form);
   if (found == prepared_.end()) {
     if (!handle_) handle_ = new_handle();
-    std::vector<int64_t> steps;
-    for (const auto& [operand, step] : steps_of(form)) steps.push_back(step);
-    if (form.of_documents() &&
-        *std::ranges::max_element(steps) * form.positions > std::numeric_limits<int32_t>::max())
-      throw Error("cuDNN's packed documents have at most 2^31 elements in a tensor",
-                  "use a smaller micro-batch, or kernel = \"flash\"");
-    found = prepared_
-                .emplace(form, Prepared{std::make_shared<const Graph>(form, architecture_, handle_),
-                                        at::tensor(steps, at::kInt).unsqueeze(1).to(options.device())})
-                .first;
+    const Tensor steps = form.of_documents() ? steps_on(options.device(), form) : Tensor();
+    const Prepared made{std::make_shared<const Graph>(form, architecture_, handle_), steps};
+    found = prepared_.emplace(form, made).first;
   }
   const auto& [graph, steps] = found->second;
   double bytes = 0;

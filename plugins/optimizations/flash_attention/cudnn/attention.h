@@ -9,10 +9,10 @@
 #include "optrush/ops.h"
 
 namespace optrush::flash::cudnn {
-/// Attention by graphs of cuDNN, on a GPU, without autograd. They compute what LibTorch's call of
-/// cuDNN does not (takes()). A graph is compiled at the first call of each form,
-/// which takes about a second. Documents have one form in a run, because the number of documents of a batch
-/// and the length of the longest are the same in every step (optrush/batch.h).
+/// Attention by graphs of cuDNN, on a GPU, without autograd. They compute what LibTorch's call of cuDNN does
+/// not (takes()). A graph is compiled at the first call of each form, which takes about a second. Documents
+/// have one form in a run, because the number of documents of a batch and the length of the longest are the
+/// same in every step (optrush/batch.h).
 class Attention {
  public:
   explicit Attention(std::string architecture);  ///< "sm_90"
